@@ -1,0 +1,19 @@
+//! The scheduler core: what leaves for the store next, in what order, merged with what.
+//!
+//! The core is a value. Time is an argument, decisions are return values, and nothing here
+//! reads a clock, takes a lock or touches a file, so the same code runs in the forwarder, in
+//! the C library and in virtual time.
+//!
+//! The way of a request through this crate:
+//!
+//! ```text
+//! submit ── guard ──(ready)── bypass? ── policy ── next ── (in flight) ── complete
+//!             └─ blocked behind an earlier conflicting request, until that completes
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod policy;
+pub mod request;
