@@ -1,30 +1,28 @@
 //! One fixed pool of I/O buffers: all the memory that data may ever occupy.
 //!
-//! INTERFACE SKETCH, to be filled in.
+//! ```text
+//!   Pool ──► Arena (one mmap)  ┌───────────── shared zone ─────────────┬── reserve ──┐
+//!                              │ arrivals; dispatches when they need it│ dispatches  │
+//!                              └───────────────────────────────────────┴─────────────┘
+//!            Zones: a buddy allocator for each zone, blocks of 4 KiB … 1 MiB
+//!   Buffer ─► one block, given back when dropped
+//! ```
+//!
+//! The reserve is a place and not only a number: arrivals never touch it, so they cannot
+//! fragment it either, and a dispatch finds a block there however full the rest is.
+//!
+//! The pool has no list of waiters. Whoever was refused looks at [`Pool::given_back`], which
+//! moves whenever a buffer returns, and tries again.
+//!
+//! Buffers are not cleared between owners: a holder sends on only what was written to it.
 
-use forebay_units::Bytes;
+mod buddy;
+mod buffer;
+mod pool;
+mod sys;
+mod zones;
 
-/// On whose account a buffer is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
-    /// Payload of a request that is still queued. May use all but the reserve.
-    Arrival,
-    /// Data of a dispatch. May use everything, so that what was dispatched can always finish.
-    Dispatch,
-}
-
-/// The pool; cheap to clone, usable from any thread.
-#[derive(Clone, Debug)]
-pub struct Pool;
-
-/// A piece of the pool, page-aligned, given back when dropped.
-#[derive(Debug)]
-pub struct Buffer;
-
-impl Pool {
-    /// Tries to take a buffer of `length` bytes (1 B … 1 MiB); `None` when this share has no room now.
-    pub fn try_take(&self, length: Bytes, share: Share) -> Option<Buffer> {
-        let _ = (length, share);
-        None
-    }
-}
+pub use buddy::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+pub use buffer::Buffer;
+pub use pool::{Pool, PoolOptions};
+pub use zones::Share;
