@@ -1,1 +1,3 @@
-//! Under construction.
+//! The daemon between clients and storage.
+
+pub mod settings;

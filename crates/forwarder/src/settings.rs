@@ -1,0 +1,206 @@
+//! What a forwarder can be told, and where it is told: file, environment, flags, in rising precedence.
+//!
+//! ```text
+//! TOML file ─┐
+//! FOREBAY_*  ├─ Sources ── resolve ──► Settings (plain, typed, complete)
+//! flags     ─┘      └─ every unknown key and every bad value ──► Error
+//! ```
+//!
+//! One table, [`definition::DEFINITIONS`], names every setting with its default, its allowed
+//! values and its meaning. Parsing, flags, error messages and the reference text come from it,
+//! so a new setting is a field here and a row there.
+//!
+//! A mistake is never passed over: an experiment that runs with other settings than the ones
+//! written down measures something else.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use forebay_units::{Bytes, Nanos};
+
+pub mod definition;
+mod network;
+mod source;
+mod value;
+
+pub use network::Network;
+pub use source::{CLIENT_VARIABLES, Error, Fault, Origin, Sources};
+pub use value::{Kind, Value};
+
+/// Everything a forwarder can be told; complete and checked once it exists.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: Listen,
+    /// What clients may reach by path.
+    pub export: Export,
+    /// What carries the I/O out.
+    pub store: Store,
+    /// The memory for data.
+    pub pool: Pool,
+    /// The limits of one connection.
+    pub session: Session,
+    /// The order of requests.
+    pub scheduler: Scheduler,
+}
+
+/// Where the forwarder listens; at least one of the two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listen {
+    /// Path of a Unix socket.
+    pub unix: Option<PathBuf>,
+    /// Address and port for TCP; port 0 picks a free one.
+    pub tcp: Option<SocketAddr>,
+    /// Peers that may connect over TCP.
+    pub tcp_allow: Vec<Network>,
+}
+
+/// What clients without a descriptor of their own (TCP) may reach.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Export {
+    /// Directory beneath which paths are opened; none refuses every open by path.
+    pub root: Option<PathBuf>,
+}
+
+/// What carries the I/O out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Store {
+    /// Which store.
+    pub kind: StoreKind,
+    /// How the posix store calls the kernel.
+    pub engine: StoreEngine,
+    /// Calls in progress at once; 0 leaves it to the store.
+    pub depth: u32,
+    /// Factor on a modelled device's service times: 0.1 is ten times faster than the real one.
+    pub time_scale: f64,
+    /// Errors, short calls and delays to inject, as the faulty store spells them; for tests.
+    pub faults: Option<String>,
+}
+
+/// Which store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// The file system, as the kernel gives it.
+    Posix,
+    /// Memory: what the rest of the path costs, without a device.
+    Memory,
+    /// The file system behind the model of the named device, in real time.
+    Modelled(String),
+}
+
+/// How the posix store calls the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreEngine {
+    /// `io_uring` where the kernel allows it, else threads.
+    Auto,
+    /// `io_uring`, or a start-up error.
+    IoUring,
+    /// A few threads that block.
+    Threads,
+}
+
+/// The memory for data: all of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Size of the pool.
+    pub bytes: Bytes,
+    /// Part that only dispatched requests may use, so that what was begun can end.
+    pub reserve_percent: u32,
+}
+
+/// The limits of one connection, and how many connections there may be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// Largest payload that may come with its request, without a grant.
+    pub eager_bytes_max: Bytes,
+    /// Largest piece in which data travels.
+    pub chunk_bytes_max: Bytes,
+    /// Requests that one client may have unanswered.
+    pub requests_max: u32,
+    /// Clients connected at once.
+    pub connections_max: u32,
+    /// How long a peer may stall (owe data that was granted, or not take data that is sent) before it is dropped.
+    pub idle_timeout: Nanos,
+}
+
+/// The order of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scheduler {
+    /// Name of the policy, one of [`definition::POLICIES`].
+    pub policy: String,
+    /// Which requests must keep their order, one of [`definition::GUARDS`].
+    pub guard: String,
+    /// Requests of this size and above skip the policy; 0 means that none does.
+    pub large_bytes: Bytes,
+    /// Whether a request that finds nothing to be ordered against skips the policy.
+    pub bypass: Bypass,
+    /// Largest run of adjacent requests.
+    pub run_bytes_max: Bytes,
+    /// Most requests in a run.
+    pub run_requests_max: u32,
+    /// Largest batch of several runs.
+    pub batch_bytes_max: Bytes,
+    /// Longest wait for a better batch.
+    pub wait_max: Nanos,
+    /// Requests queued at once, over all clients.
+    pub queue_requests_max: u32,
+}
+
+/// When a request skips the policy, apart from its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bypass {
+    /// When nothing is queued and the store has room.
+    WhenIdle,
+    /// Never.
+    Never,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Sources::new().resolve().expect("the defaults in the table are valid: a test resolves them")
+    }
+}
+
+impl Settings {
+    /// Every setting with its value, in the table's order, spelled as a file or a flag would.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
+        definition::DEFINITIONS.iter().map(|d| (d.key, (d.read)(self).to_string()))
+    }
+
+    /// A fresh value with nothing decided, for [`Sources::resolve`] to fill from the table.
+    fn blank() -> Self {
+        Self {
+            listen: Listen { unix: None, tcp: None, tcp_allow: Vec::new() },
+            export: Export { root: None },
+            store: Store {
+                kind: StoreKind::Posix,
+                engine: StoreEngine::Auto,
+                depth: 0,
+                time_scale: 1.0,
+                faults: None,
+            },
+            pool: Pool { bytes: Bytes::ZERO, reserve_percent: 0 },
+            session: Session {
+                eager_bytes_max: Bytes::ZERO,
+                chunk_bytes_max: Bytes::ZERO,
+                requests_max: 0,
+                connections_max: 0,
+                idle_timeout: Nanos::ZERO,
+            },
+            scheduler: Scheduler {
+                policy: String::new(),
+                guard: String::new(),
+                large_bytes: Bytes::ZERO,
+                bypass: Bypass::WhenIdle,
+                run_bytes_max: Bytes::ZERO,
+                run_requests_max: 0,
+                batch_bytes_max: Bytes::ZERO,
+                wait_max: Nanos::ZERO,
+                queue_requests_max: 0,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

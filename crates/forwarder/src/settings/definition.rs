@@ -1,0 +1,217 @@
+//! The table of settings: key, default, allowed values, meaning.
+
+use forebay_units::{Bytes, Nanos};
+
+use super::Settings;
+use super::value::{Field, Kind, Value};
+
+/// Names of the policies, as in `scheduler.policy`.
+pub const POLICIES: &[&str] = &["to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "hbrr-bytes"];
+
+/// Names of the guard modes, as in `scheduler.guard`.
+pub const GUARDS: &[&str] = &["none", "overlap", "client", "file"];
+
+/// One setting.
+#[derive(Debug)]
+pub struct Definition {
+    /// Its name in a file, `section.name`; the flag is `--section-name`, the variable `FOREBAY_SECTION_NAME`.
+    pub key: &'static str,
+    /// Which values it takes.
+    pub kind: Kind,
+    /// Its value when nobody says anything, spelled as a user would.
+    pub default: &'static str,
+    /// What it means, in one or two sentences.
+    pub about: &'static str,
+    /// Puts a value of the right kind into its field.
+    pub(super) write: fn(&mut Settings, Value),
+    /// Takes the value out again.
+    pub(super) read: fn(&Settings) -> Value,
+}
+
+impl Definition {
+    /// The flag's name without the dashes: `pool-bytes`.
+    pub fn flag(&self) -> String {
+        self.key.replace(['.', '_'], "-")
+    }
+
+    /// The environment variable's name: `FOREBAY_POOL_BYTES`.
+    pub fn variable(&self) -> String {
+        format!("{}{}", super::source::PREFIX, self.key.replace('.', "_").to_uppercase())
+    }
+
+    /// The definition of a key.
+    pub fn find(key: &str) -> Option<&'static Self> {
+        DEFINITIONS.iter().find(|d| d.key == key)
+    }
+}
+
+/// A row of the table; the key is the path of the field, so the two cannot drift apart.
+macro_rules! row {
+    ($section:ident . $name:ident, $kind:expr, $default:literal, $about:literal) => {
+        Definition {
+            key: concat!(stringify!($section), ".", stringify!($name)),
+            kind: $kind,
+            default: $default,
+            about: $about,
+            write: |settings, value| settings.$section.$name = Field::from_value(value),
+            read: |settings| Field::to_value(&settings.$section.$name),
+        }
+    };
+}
+
+const KIB_4: Bytes = Bytes::kib(4);
+const GIB: u64 = 1 << 10;
+
+/// Every setting, in the order of the reference text.
+pub static DEFINITIONS: &[Definition] = &[
+    row!(
+        listen.unix,
+        Kind::Path,
+        "",
+        "Unix socket to listen on. Clients on this host pass their own descriptors over it."
+    ),
+    row!(
+        listen.tcp,
+        Kind::Address,
+        "",
+        "TCP address and port to listen on; port 0 picks a free one. Opens by path need export.root."
+    ),
+    row!(
+        listen.tcp_allow,
+        Kind::Networks,
+        "127.0.0.0/8,::1/128",
+        "Networks whose hosts may connect over TCP. There is no other identity check on TCP yet."
+    ),
+    row!(
+        export.root,
+        Kind::Path,
+        "",
+        "Directory that TCP clients reach; nothing outside it is opened, by whatever path. None refuses them."
+    ),
+    row!(
+        store.kind,
+        Kind::Store,
+        "posix",
+        "What carries the I/O out: the file system, memory, or the file system behind a device model."
+    ),
+    row!(
+        store.engine,
+        Kind::Choice(&["auto", "io_uring", "threads"]),
+        "auto",
+        "How the posix store calls the kernel; auto takes io_uring where it is allowed."
+    ),
+    row!(
+        store.depth,
+        Kind::Count { min: 0, max: 4096 },
+        "0",
+        "Calls in progress at the store at once; 0 leaves it to the store."
+    ),
+    row!(
+        store.time_scale,
+        Kind::Factor { min: 0.01, max: 100.0 },
+        "1",
+        "Factor on a modelled device's service times. Publish figures at 1 only."
+    ),
+    row!(
+        store.faults,
+        Kind::Text,
+        "",
+        "Errors, short calls and delays to inject at the store, for tests."
+    ),
+    row!(
+        pool.bytes,
+        Kind::Bytes { min: Bytes::mib(4), max: Bytes::mib(64 * GIB), multiple_of: Bytes::mib(1) },
+        "128MiB",
+        "Memory for data: all of it, whatever clients send."
+    ),
+    row!(
+        pool.reserve_percent,
+        Kind::Count { min: 5, max: 90 },
+        "25",
+        "Part of the pool that only dispatched requests may use, so that what was begun can end."
+    ),
+    row!(
+        session.eager_bytes_max,
+        Kind::Bytes { min: Bytes::ZERO, max: Bytes::mib(1), multiple_of: Bytes(1) },
+        "64KiB",
+        "Largest write whose data comes with the request, without waiting for a grant."
+    ),
+    row!(
+        session.chunk_bytes_max,
+        Kind::Bytes { min: KIB_4, max: Bytes::mib(1), multiple_of: KIB_4 },
+        "1MiB",
+        "Largest piece in which the data of one request travels."
+    ),
+    row!(
+        session.requests_max,
+        Kind::Count { min: 1, max: 65_536 },
+        "256",
+        "Requests that one client may have unanswered."
+    ),
+    row!(
+        session.connections_max,
+        Kind::Count { min: 1, max: 1_000_000 },
+        "4096",
+        "Clients connected at once; one more is refused."
+    ),
+    row!(
+        session.idle_timeout,
+        Kind::Duration { min: Nanos::millis(100), max: Nanos::secs(86_400) },
+        "30s",
+        "How long a client may owe data, or not take data sent to it, before it is dropped."
+    ),
+    row!(
+        scheduler.policy,
+        Kind::Choice(POLICIES),
+        "aioli",
+        "The order in which requests leave for the store."
+    ),
+    row!(
+        scheduler.guard,
+        Kind::Choice(GUARDS),
+        "overlap",
+        "Which requests keep their arrival order: none, those that overlap, all of one client and file, all of one file."
+    ),
+    row!(
+        scheduler.large_bytes,
+        Kind::Bytes { min: Bytes::ZERO, max: Bytes::mib(2 * GIB), multiple_of: Bytes(1) },
+        "2MiB",
+        "Requests of this size and above skip the policy, because order gains nothing there; 0 means that none does."
+    ),
+    row!(
+        scheduler.bypass,
+        Kind::Choice(&["when-idle", "never"]),
+        "when-idle",
+        "Whether a request that meets nothing to be ordered against skips the policy."
+    ),
+    row!(
+        scheduler.run_bytes_max,
+        Kind::Bytes { min: KIB_4, max: Bytes::mib(64), multiple_of: Bytes(1) },
+        "1MiB",
+        "Largest run of adjacent requests that leaves as one; a larger single request still goes, alone."
+    ),
+    row!(
+        scheduler.run_requests_max,
+        Kind::Count { min: 1, max: 1024 },
+        "64",
+        "Most requests in a run."
+    ),
+    row!(
+        scheduler.batch_bytes_max,
+        Kind::Bytes { min: KIB_4, max: Bytes::mib(256), multiple_of: Bytes(1) },
+        "4MiB",
+        "Largest batch of several runs; at least scheduler.run_bytes_max."
+    ),
+    row!(
+        scheduler.wait_max,
+        Kind::Duration { min: Nanos::ZERO, max: Nanos::secs(1) },
+        "900us",
+        "Longest wait for a better batch; 0s never waits. A device that gains nothing from order is never waited for."
+    ),
+    row!(
+        scheduler.queue_requests_max,
+        Kind::Count { min: 64, max: 16_777_216 },
+        "65536",
+        "Requests queued at once, over all clients; beyond it clients are not read from until some have left."
+    ),
+];

@@ -1,0 +1,148 @@
+//! Settings: every row of the table, every source, every kind of mistake.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::definition::DEFINITIONS;
+use super::*;
+
+fn from_toml(text: &str) -> Result<Settings, Error> {
+    Sources::new().toml(text, Path::new("forebay.toml")).resolve()
+}
+
+fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    pairs.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect()
+}
+
+#[test]
+fn the_defaults_resolve_and_print_as_the_table_spells_them() {
+    let settings = Settings::default();
+    for (definition, (key, value)) in DEFINITIONS.iter().zip(settings.entries()) {
+        assert_eq!(definition.key, key);
+        assert_eq!(definition.default, value, "{key}");
+    }
+}
+
+#[test]
+fn every_setting_comes_back_from_its_own_text() {
+    let mut sources = Sources::new();
+    let settings = Settings::default();
+    for (key, value) in settings.entries() {
+        sources = sources.flag(key, &value);
+    }
+    assert_eq!(sources.resolve().unwrap(), settings);
+}
+
+#[test]
+fn a_file_sets_nested_keys_numbers_and_lists() {
+    let settings = from_toml(
+        "pool.bytes = \"64MiB\"\n[listen]\ntcp = \"127.0.0.1:0\"\ntcp_allow = [\"10.0.0.0/8\", \"::1\"]\n\
+         [store]\nkind = \"modelled:hdd-57\"\ndepth = 4\ntime_scale = 0.1\n[scheduler]\nwait_max = \"5ms\"\n",
+    )
+    .unwrap();
+    assert_eq!(settings.pool.bytes, Bytes::mib(64));
+    assert_eq!(settings.listen.tcp_allow.len(), 2);
+    assert_eq!(settings.store.kind, StoreKind::Modelled("hdd-57".to_owned()));
+    assert_eq!((settings.store.depth, settings.store.time_scale), (4, 0.1));
+    assert_eq!(settings.scheduler.wait_max, Nanos::millis(5));
+}
+
+#[test]
+fn flags_override_the_environment_which_overrides_the_file() {
+    let sources = Sources::new()
+        .flag("store.depth", "3")
+        .environment(variables(&[("FOREBAY_STORE_DEPTH", "2"), ("FOREBAY_POOL_BYTES", "8m")]))
+        .toml("store.depth = 1\npool.bytes = \"16m\"\nscheduler.policy = \"sjf\"", Path::new("f"));
+    let settings = sources.resolve().unwrap();
+    assert_eq!(settings.store.depth, 3);
+    assert_eq!(settings.pool.bytes, Bytes::mib(8));
+    assert_eq!(settings.scheduler.policy, "sjf");
+}
+
+#[test]
+fn an_unknown_key_is_an_error_that_names_the_known_ones() {
+    for (text, key) in [
+        ("pool.byte = 1", "pool.byte"),
+        ("[pool.bytes]\nx = 1", "pool.bytes"),
+        ("[speed]\nfast = true", "speed"),
+        ("pool = 3", "pool"),
+    ] {
+        let error = from_toml(text).unwrap_err();
+        assert_eq!(error.faults[0].key, key, "{error}");
+    }
+    let message = from_toml("scheduler.polcy = \"to\"").unwrap_err().to_string();
+    assert!(
+        message.contains("scheduler.polcy = ") && message.contains("scheduler.policy,"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_unknown_variable_is_an_error_and_a_client_variable_is_not() {
+    let of = |pairs| Sources::new().environment(variables(pairs)).resolve();
+    assert!(of(&[("FOREBAY_ENDPOINT", "x"), ("HOME", "/")]).is_ok());
+    let message = of(&[("FOREBAY_POOL_SIZE", "1")]).unwrap_err().to_string();
+    assert!(message.contains("FOREBAY_POOL_SIZE") && message.contains("\"1\""), "{message}");
+}
+
+#[test]
+fn a_bad_value_names_key_value_place_and_allowed_range() {
+    let message = Sources::new().flag("pool.bytes", "5MB").resolve().unwrap_err().to_string();
+    for part in ["pool.bytes", "\"5MB\"", "--pool-bytes", "4MiB to 64GiB"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let message = from_toml("scheduler.policy = \"lifo\"").unwrap_err().to_string();
+    for part in ["scheduler.policy", "\"lifo\"", "forebay.toml", "aioli"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+}
+
+#[test]
+fn values_outside_their_range_or_without_their_unit_are_refused() {
+    for (key, value) in [
+        ("pool.bytes", "3MiB"),
+        ("pool.bytes", "4194305"),
+        ("pool.bytes", "18446744073709551616"),
+        ("pool.bytes", "17179869185g"),
+        ("pool.reserve_percent", "91"),
+        ("session.requests_max", "0"),
+        ("session.idle_timeout", "30"),
+        ("session.idle_timeout", "99ms"),
+        ("store.kind", "modelled:"),
+        ("store.kind", "disk"),
+        ("store.time_scale", "NaN"),
+        ("store.depth", "-1"),
+        ("listen.tcp", "localhost"),
+        ("listen.tcp_allow", "10.0.0.0/33"),
+    ] {
+        let error = Sources::new().flag(key, value).resolve().unwrap_err();
+        assert_eq!(error.faults.len(), 1, "{key} = {value}");
+        assert_eq!(error.faults[0].key, key);
+    }
+}
+
+#[test]
+fn every_mistake_is_reported_at_once() {
+    let error = from_toml("pool.bytes = 1\nstore.depth = true\nnonsense = 1").unwrap_err();
+    assert_eq!(error.faults.len(), 3, "{error}");
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    for text in [
+        "scheduler.run_bytes_max = \"8MiB\"",
+        "session.chunk_bytes_max = \"32KiB\"",
+        "pool.bytes = \"4MiB\"\npool.reserve_percent = 5",
+    ] {
+        assert!(from_toml(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_or_broken_file_is_an_error_and_not_the_defaults() {
+    let missing =
+        Sources::new().file(Path::new("/nonexistent/forebay.toml")).resolve().unwrap_err();
+    assert!(missing.to_string().contains("/nonexistent/forebay.toml"), "{missing}");
+    let broken = from_toml("[pool]\nbytes = = 3").unwrap_err();
+    assert!(broken.to_string().contains("line 2"), "{broken}");
+}
