@@ -15,5 +15,8 @@
 
 extern crate alloc;
 
+pub mod ordered_map;
+pub mod policies;
 pub mod policy;
 pub mod request;
+mod seq_queue;
