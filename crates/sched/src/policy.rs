@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use forebay_units::{Bytes, FileIndex, Nanos, Timestamp};
 
-use crate::request::{Accepted, RequestId};
+use crate::request::Accepted;
 
 /// The order in which ready requests leave.
 ///
@@ -33,8 +33,9 @@ pub trait Policy: Send {
         let _ = (now, request, moved);
     }
 
-    /// Takes a queued request back out; whether it was there.
-    fn cancel(&mut self, now: Timestamp, id: RequestId) -> bool;
+    /// Takes a queued request back out; whether it was there. `request` is exactly what was added,
+    /// so that a policy can find it by file, offset or `seq` without an index of its own.
+    fn cancel(&mut self, now: Timestamp, request: &Accepted) -> bool;
 
     /// Hands back everything queued, in `seq` order, and is empty afterwards; waits are dropped.
     fn drain(&mut self, into: &mut Vec<Accepted>);
