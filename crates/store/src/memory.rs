@@ -254,6 +254,10 @@ impl Store for MemoryStore {
         Ok(io)
     }
 
+    fn tries_now(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, _now: Timestamp, mut io: Io) {
         self.carry_out(&mut io);
         self.finished.push(io);
@@ -352,7 +356,8 @@ mod tests {
     fn allocation_extends_punches_and_refuses_what_it_cannot() {
         let mut store = MemoryStore::default();
         let file = open(&mut store, "a", RDWR).unwrap().file;
-        let allocate = |mode, offset, length| Operation::Allocate { mode, offset: Offset(offset), length: Bytes(length) };
+        let allocate =
+            |mode, offset, length| Operation::Allocate { mode, offset: Offset(offset), length: Bytes(length) };
         run(&mut store, file, Operation::Write(Offset(0)), &mut [1; 10]).unwrap();
         assert_eq!(run(&mut store, file, allocate(0, 5, 10), &mut []), Ok(Bytes(0)));
         assert_eq!(store.attributes(file).unwrap().size, Bytes(15));

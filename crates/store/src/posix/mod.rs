@@ -1,0 +1,240 @@
+//! Real files through the kernel: the store that a forwarder in production uses.
+//!
+//! ```text
+//!   Io ──► choose (which member's descriptor) ──► Work (how far the call has come)
+//!             │                                      │ one Step = one system call
+//!             ▼                                      ▼
+//!          OpenFile                    Carrier: RingCarrier | Threads
+//! ```
+//!
+//! Nothing is kept here that the kernel does not have: no cache, no dirty data, so programs that
+//! reach the same file another way see the same bytes.
+
+mod blocking;
+mod carrier;
+mod choose;
+mod open_file;
+mod ring;
+mod sys;
+mod threads;
+mod work;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use forebay_engine::store::{Attributes, Io, OpenHow, Opened, Operation, Store, StoreFile, Wake};
+use forebay_units::{Bytes, Timestamp};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use self::carrier::Carrier;
+use self::open_file::OpenFile;
+use self::ring::RingCarrier;
+use self::threads::Threads;
+use self::work::{Next, Work};
+use crate::slab::Slab;
+
+/// Calls in progress that keep a disk busy without taking the choice of order away from the scheduler.
+const DEPTH_DEFAULT: usize = 8;
+
+/// How calls are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PosixEngine {
+    /// io_uring if the kernel lets us, else threads.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    IoUring,
+    /// Threads that make blocking calls.
+    Threads,
+}
+
+/// How a posix store is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PosixOptions {
+    /// The directory that paths are opened beneath; without it, only descriptors are.
+    pub export: Option<PathBuf>,
+    /// How calls are carried out.
+    pub engine: PosixEngine,
+    /// How many calls make sense in progress at once, and how many threads there are if there are any.
+    pub depth: usize,
+}
+
+impl Default for PosixOptions {
+    fn default() -> Self {
+        Self { export: None, engine: PosixEngine::Auto, depth: DEPTH_DEFAULT }
+    }
+}
+
+/// Real files.
+#[derive(Debug)]
+pub struct PosixStore {
+    export: Option<OwnedFd>,
+    depth: usize,
+    files: Slab<Arc<OpenFile>>,
+    carrier: Box<dyn Carrier>,
+    /// Calls that were refused before anything was done.
+    refused: Vec<Io>,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    reads: u64,
+    writes: u64,
+    others: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    cache_hits: u64,
+    cache_misses: u64,
+}
+
+impl PosixStore {
+    /// A store with no files open.
+    ///
+    /// # Errors
+    /// What opening the export says; with [`PosixEngine::IoUring`] what the kernel says to io_uring;
+    /// `EINVAL` for a depth of 0.
+    pub fn new(options: PosixOptions) -> Result<Self, Errno> {
+        if options.depth == 0 {
+            return Err(Errno::INVAL);
+        }
+        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let export = options.export.map(|path| openat(CWD, path, directory, Mode::empty())).transpose()?;
+        let carrier: Box<dyn Carrier> = match options.engine {
+            PosixEngine::IoUring => Box::new(RingCarrier::new(options.depth)?),
+            PosixEngine::Threads => Box::new(Threads::new(options.depth)?),
+            PosixEngine::Auto => match RingCarrier::new(options.depth) {
+                Ok(ring) => Box::new(ring),
+                Err(_) => Box::new(Threads::new(options.depth)?),
+            },
+        };
+        let (files, refused, counts) = (Slab::default(), Vec::new(), Counts::default());
+        Ok(Self { export, depth: options.depth, files, carrier, refused, counts })
+    }
+
+    fn count(&mut self, io: &Io) {
+        let bytes = io.outcome.map_or(0, |moved| moved.0);
+        match io.operation {
+            Operation::Read(_) => {
+                self.counts.reads += 1;
+                self.counts.bytes_read += bytes;
+            }
+            Operation::Write(_) | Operation::Append => {
+                self.counts.writes += 1;
+                self.counts.bytes_written += bytes;
+            }
+            _ => self.counts.others += 1,
+        }
+    }
+}
+
+impl Store for PosixStore {
+    fn name(&self) -> String {
+        format!("posix({})", self.carrier.name())
+    }
+
+    /// # Errors
+    /// For a descriptor `EBADF` if it is `O_PATH`. For a path `EXDEV` when it leaves the export, `ELOOP` for a
+    /// magic link, `EACCES` when nothing is exported. For both `EINVAL` for anything but a regular file.
+    fn open(&mut self, how: OpenHow) -> Result<Opened, Errno> {
+        let (file, id) = match how {
+            OpenHow::Descriptor(descriptor) => OpenFile::from_descriptor(descriptor)?,
+            OpenHow::Beneath { path, flags } => {
+                let export = self.export.as_ref().ok_or(Errno::ACCESS)?;
+                OpenFile::beneath(export.as_fd(), &path, flags)?
+            }
+        };
+        Ok(Opened { file: StoreFile(self.files.insert(Arc::new(file))), id })
+    }
+
+    fn close(&mut self, file: StoreFile) {
+        let was_open = self.files.remove(file.0);
+        debug_assert!(was_open.is_some(), "{file:?} is not open");
+    }
+
+    fn attributes(&mut self, file: StoreFile) -> Result<Attributes, Errno> {
+        let stat = self.files.get(file.0).ok_or(Errno::BADF)?.stat()?;
+        let modified_ns = stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64);
+        Ok(Attributes { size: Bytes(stat.st_size as u64), blocks_512: stat.st_blocks as u64, modified_ns })
+    }
+
+    /// Serves a read whose bytes are all in the page cache; everything else would have to wait.
+    fn try_now(&mut self, io: Io) -> Result<Io, Io> {
+        if !matches!(io.operation, Operation::Read(_)) {
+            return Err(io);
+        }
+        let Ok(file) = choose::file_for(&self.files, &io.files, io.operation) else { return Err(io) };
+        // A direct read always goes to the device.
+        if file.is_direct() || file.always_waits() {
+            return Err(io);
+        }
+        let mut work = Work::new(io, file);
+        let mut next = work.begin();
+        while next == Next::Step {
+            match blocking::make_call(&mut work, ReadWriteFlags::NOWAIT) {
+                Ok(count) => next = work.advance(Ok(count)),
+                Err(errno) => {
+                    if errno == Errno::OPNOTSUPP {
+                        work.file.set_always_waits();
+                    }
+                    self.counts.cache_misses += 1;
+                    return Err(work.io);
+                }
+            }
+        }
+        self.counts.cache_hits += 1;
+        self.count(&work.io);
+        Ok(work.io)
+    }
+
+    fn tries_now(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self, _now: Timestamp, mut io: Io) {
+        match choose::file_for(&self.files, &io.files, io.operation) {
+            Ok(file) => self.carrier.start(Work::new(io, file)),
+            Err(errno) => {
+                io.outcome = Err(errno);
+                self.refused.push(io);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.carrier.flush();
+    }
+
+    fn take_finished(&mut self, _now: Timestamp, finished: &mut Vec<Io>) {
+        let first = finished.len();
+        finished.append(&mut self.refused);
+        self.carrier.take_finished(finished);
+        for io in &finished[first..] {
+            self.count(io);
+        }
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        let is_ready = !self.refused.is_empty() || self.carrier.is_ready();
+        Wake { descriptor: Some(self.carrier.descriptor()), deadline: is_ready.then_some(Timestamp(0)) }
+    }
+
+    fn depth_default(&self) -> usize {
+        self.depth
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let counts = &self.counts;
+        vec![
+            ("reads", counts.reads),
+            ("writes", counts.writes),
+            ("others", counts.others),
+            ("bytes_read", counts.bytes_read),
+            ("bytes_written", counts.bytes_written),
+            ("cache_hits", counts.cache_hits),
+            ("cache_misses", counts.cache_misses),
+        ]
+    }
+}
