@@ -15,8 +15,27 @@
 
 extern crate alloc;
 
+pub mod answer;
+pub mod batch;
+pub mod guard;
+pub mod options;
 pub mod ordered_map;
 pub mod policies;
 pub mod policy;
 pub mod request;
+pub mod scheduler;
+pub mod stats;
+mod lane;
+mod pool;
 mod seq_queue;
+mod table;
+
+pub use answer::{Admission, Cancel, Decision, FileBusy, Rejected, Room};
+pub use batch::Batch;
+pub use guard::GuardMode;
+pub use options::{Bypass, SchedulerOptions};
+pub use policies::{PolicyName, build};
+pub use policy::{Limits, Policy, Selection};
+pub use request::{Accepted, Access, Request, RequestId};
+pub use scheduler::Scheduler;
+pub use stats::Stats;

@@ -1,0 +1,300 @@
+//! The region map: which live request last wrote each byte, and which have read it since.
+//!
+//! ```text
+//!   bytes    0        10        20        30        40
+//!   cells    [ w1     )[ w1; r2 )[ r2     )          [ w4 )
+//! ```
+//!
+//! Cells are disjoint. A new read waits for the writer of each of its cells; a new write waits
+//! for the readers of each cell or, where there is none, for its writer, since the readers wait
+//! for that already (transitive reduction). Then the write owns its whole range as one cell.
+//!
+//! A cell border exists only where a live request starts or ends, so `n` live requests make at
+//! most `2n − 1` cells. Reader lists are swept lazily: an ended reader is told by its order.
+
+use forebay_units::ByteRange;
+
+use crate::guard::graph::Graph;
+use crate::ordered_map::OrderedMap;
+use crate::pool::Pool;
+use crate::table::NIL;
+
+/// A file, or a file as one client sees it; regions of different spaces never meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Space(pub(crate) u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    space: Space,
+    start: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    end: u64,
+    /// The live entry that last wrote here, or `NIL`, and its order.
+    writer: u32,
+    writer_order: u64,
+    /// Live readers since that write.
+    readers_live: u32,
+    /// Length of the list, ended readers included.
+    readers_listed: u32,
+    first_reader: u32,
+}
+
+/// A reader in a cell's list, the latest first.
+#[derive(Clone, Copy, Debug)]
+struct Reader {
+    entry: u32,
+    birth: u64,
+    next: u32,
+}
+
+/// A request as the map sees it: its bytes, its entry in the graph, its place in the map's order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    pub(crate) space: Space,
+    pub(crate) range: ByteRange,
+    pub(crate) entry: u32,
+    pub(crate) order: u64,
+}
+
+/// The cells of all spaces.
+#[derive(Debug)]
+pub(crate) struct Regions {
+    cells: OrderedMap<Key, Cell>,
+    readers: Pool<Reader>,
+}
+
+impl Cell {
+    const fn empty(end: u64) -> Self {
+        Self { end, writer: NIL, writer_order: 0, readers_live: 0, readers_listed: 0, first_reader: NIL }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.writer == NIL && self.readers_live == 0
+    }
+}
+
+impl Regions {
+    pub(crate) const fn new() -> Self {
+        Self { cells: OrderedMap::new(), readers: Pool::new() }
+    }
+
+    pub(crate) fn cell_count(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Enters a write and makes it wait for what it conflicts with.
+    pub(crate) fn write(&mut self, graph: &mut Graph, region: Region) {
+        let Region { space, range, entry, order } = region;
+        if !self.is_gap(space, range) {
+            self.split(graph, space, range.start.0);
+            self.split(graph, space, range.end.0);
+            while let Some((found, cell)) = self.first_within(space, range.start.0, range.end.0) {
+                self.wait_for_all(graph, &cell, entry);
+                self.free_readers(&cell);
+                self.cells.remove(found);
+            }
+        }
+        let owned = Cell { writer: entry, writer_order: order, ..Cell::empty(range.end.0) };
+        self.cells.insert(Key { space, start: range.start.0 }, owned);
+    }
+
+    /// Enters a read and makes it wait for the writers of its range.
+    pub(crate) fn read(&mut self, graph: &mut Graph, region: Region) {
+        let Region { space, range, entry, .. } = region;
+        let end = range.end.0;
+        let mut at = range.start.0;
+        if !self.is_gap(space, range) {
+            self.split(graph, space, at);
+            self.split(graph, space, end);
+        }
+        while at < end {
+            let found = self.first_within(space, at, end);
+            let gap_end = found.map_or(end, |(key, _)| key.start);
+            if at < gap_end {
+                let mut cell = Cell::empty(gap_end);
+                self.list_reader(graph, &mut cell, entry);
+                self.cells.insert(Key { space, start: at }, cell);
+            }
+            let Some((key, mut cell)) = found else { break };
+            if cell.writer != NIL {
+                graph.add_edge(cell.writer, entry);
+            }
+            self.list_reader(graph, &mut cell, entry);
+            at = cell.end;
+            self.replace(key, cell);
+        }
+    }
+
+    /// Takes a write out again, after its entry has left the graph.
+    pub(crate) fn end_write(&mut self, graph: &Graph, region: Region) {
+        let key = Key { space: region.space, start: region.range.start.0 };
+        // Mostly the write still owns its range as one cell and nothing touches that cell.
+        match self.cells.remove(key) {
+            Some(cell) if cell.writer == region.entry && cell.end == region.range.end.0 && cell.readers_live == 0 => {
+                self.free_readers(&cell);
+                return;
+            }
+            Some(cell) => _ = self.cells.insert(key, cell),
+            None => {}
+        }
+        self.end(graph, region, |cell| {
+            if cell.writer == region.entry {
+                cell.writer = NIL;
+            }
+        });
+    }
+
+    /// Takes a read out again, after its entry has left the graph.
+    pub(crate) fn end_read(&mut self, graph: &Graph, region: Region) {
+        self.end(graph, region, |cell| {
+            // A younger writer has taken the cell otherwise, and its readers are younger still.
+            if cell.writer == NIL || cell.writer_order < region.order {
+                cell.readers_live -= 1;
+            }
+        });
+    }
+
+    fn end(&mut self, graph: &Graph, region: Region, mut leave: impl FnMut(&mut Cell)) {
+        let Region { space, range, .. } = region;
+        let mut at = range.start.0;
+        while let Some((key, mut cell)) = self.first_within(space, at, range.end.0) {
+            at = cell.end;
+            leave(&mut cell);
+            if cell.is_empty() {
+                self.free_readers(&cell);
+                self.cells.remove(key);
+            } else {
+                self.replace(key, cell);
+            }
+        }
+        self.join(graph, space, range.start.0);
+        self.join(graph, space, range.end.0);
+    }
+
+    /// Whether no cell touches the range.
+    fn is_gap(&self, space: Space, range: ByteRange) -> bool {
+        let around = self.cells.around(Key { space, start: range.start.0 });
+        around.below.is_none_or(|(key, cell)| key.space != space || cell.end <= range.start.0)
+            && around.at_or_above.is_none_or(|(key, _)| key.space != space || key.start >= range.end.0)
+    }
+
+    /// The first cell that starts in `[start, end)`.
+    fn first_within(&self, space: Space, start: u64, end: u64) -> Option<(Key, Cell)> {
+        self.cells.at_or_after(Key { space, start }).filter(|(key, _)| key.space == space && key.start < end)
+    }
+
+    fn replace(&mut self, key: Key, cell: Cell) {
+        *self.cells.get_mut(key).expect("the cell was just read") = cell;
+    }
+
+    /// Makes `at` a border if it lies inside a cell.
+    fn split(&mut self, graph: &Graph, space: Space, at: u64) {
+        let Some((key, mut left)) = self.cells.around(Key { space, start: at }).below else { return };
+        if key.space != space || left.end <= at {
+            return;
+        }
+        let right = Cell { first_reader: NIL, readers_listed: 0, ..left };
+        let right = self.copy_readers(graph, &left, right);
+        left.end = at;
+        self.replace(key, left);
+        self.cells.insert(Key { space, start: at }, right);
+    }
+
+    /// Removes the border `at` if the cells on both sides have become equal.
+    fn join(&mut self, graph: &Graph, space: Space, at: u64) {
+        let around = self.cells.around(Key { space, start: at });
+        let (Some((left_key, mut left)), Some((right_key, right))) = (around.below, around.at_or_above) else { return };
+        let touch = left_key.space == space && right_key == Key { space, start: at } && left.end == at;
+        if touch && left.writer == right.writer && self.same_readers(graph, &left, &right) {
+            self.free_readers(&right);
+            self.cells.remove(right_key);
+            left.end = right.end;
+            self.replace(left_key, left);
+        }
+    }
+
+    fn wait_for_all(&self, graph: &mut Graph, cell: &Cell, waiter: u32) {
+        if cell.readers_live > 0 {
+            let mut at = cell.first_reader;
+            while at != NIL {
+                let Reader { entry, birth, next } = self.readers[at];
+                if graph.is_live(entry, birth) {
+                    graph.add_edge(entry, waiter);
+                }
+                at = next;
+            }
+        } else if cell.writer != NIL {
+            graph.add_edge(cell.writer, waiter);
+        }
+    }
+
+    fn list_reader(&mut self, graph: &Graph, cell: &mut Cell, entry: u32) {
+        if cell.readers_listed > 2 * cell.readers_live + 8 {
+            let swept = self.copy_readers(graph, cell, Cell { first_reader: NIL, readers_listed: 0, ..*cell });
+            self.free_readers(cell);
+            *cell = swept;
+        }
+        let reader = Reader { entry, birth: graph.birth(entry), next: cell.first_reader };
+        cell.first_reader = self.readers.insert(reader);
+        cell.readers_listed += 1;
+        cell.readers_live += 1;
+    }
+
+    /// Lists the live readers of `from` in `to`, in the same order.
+    fn copy_readers(&mut self, graph: &Graph, from: &Cell, mut to: Cell) -> Cell {
+        let mut last = NIL;
+        let mut at = from.first_reader;
+        while at != NIL {
+            let reader = self.readers[at];
+            at = reader.next;
+            if !graph.is_live(reader.entry, reader.birth) {
+                continue;
+            }
+            let copy = self.readers.insert(Reader { next: NIL, ..reader });
+            match last {
+                NIL => to.first_reader = copy,
+                _ => self.readers[last].next = copy,
+            }
+            last = copy;
+            to.readers_listed += 1;
+        }
+        to
+    }
+
+    /// Whether the same live readers are in both cells. Both lists are in the order of entering.
+    fn same_readers(&self, graph: &Graph, a: &Cell, b: &Cell) -> bool {
+        if a.readers_live != b.readers_live {
+            return false;
+        }
+        let (mut a, mut b) = (a.first_reader, b.first_reader);
+        loop {
+            a = self.skip_ended(graph, a);
+            b = self.skip_ended(graph, b);
+            if a == NIL || b == NIL {
+                return a == b;
+            }
+            if self.readers[a].birth != self.readers[b].birth {
+                return false;
+            }
+            (a, b) = (self.readers[a].next, self.readers[b].next);
+        }
+    }
+
+    fn skip_ended(&self, graph: &Graph, mut at: u32) -> u32 {
+        while at != NIL && !graph.is_live(self.readers[at].entry, self.readers[at].birth) {
+            at = self.readers[at].next;
+        }
+        at
+    }
+
+    fn free_readers(&mut self, cell: &Cell) {
+        let mut at = cell.first_reader;
+        while at != NIL {
+            self.readers.free(at);
+            at = self.readers[at].next;
+        }
+    }
+}

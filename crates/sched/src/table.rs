@@ -1,0 +1,243 @@
+//! The request table: every live request in one slab of cache-line records.
+//!
+//! A slot is re-used as soon as it is free, the latest freed first, and its generation grows each
+//! time. A [`RequestId`] is `generation << 32 | slot`, so finding a request is an index and a
+//! comparison, and a stale id finds nothing. Nothing is allocated below the high-water mark.
+
+use alloc::vec::Vec;
+
+use forebay_units::{ByteRange, ClassId, ClientId, FileIndex, Timestamp};
+
+use crate::request::{Accepted, Access, Request, RequestId};
+
+/// No slot, no entry, no node: the end of every linked list in this crate.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// Where a request is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The slot holds no request.
+    Free,
+    /// Waits for earlier conflicting requests.
+    Blocked,
+    /// Ready, held by the policy.
+    InPolicy,
+    /// Ready, held by the lane.
+    InLane,
+    /// In flight, selected by a policy.
+    InFlightByPolicy,
+    /// In flight, but no policy has seen it.
+    InFlightSkipped,
+    /// Cancelled while blocked: it keeps its place among the conflicts until its own are over.
+    Tombstone,
+}
+
+/// One request. Exactly a cache line, because at a million queued requests every line touched is a miss.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Record {
+    seq: u64,
+    arrived: Timestamp,
+    tag: u64,
+    range: ByteRange,
+    generation: u32,
+    file: FileIndex,
+    client: ClientId,
+    class: ClassId,
+    /// The guard's own note; in a free slot the next free slot.
+    link: u32,
+    /// Which policy selected it, counted by switches.
+    policy_epoch: u16,
+    access: Access,
+    state: State,
+}
+
+/// The slab.
+#[derive(Debug)]
+pub(crate) struct Table {
+    records: Vec<Record>,
+    first_free: u32,
+    tombstones: usize,
+}
+
+impl Table {
+    pub(crate) const fn new() -> Self {
+        Self { records: Vec::new(), first_free: NIL, tombstones: 0 }
+    }
+
+    /// Enters a request and returns its slot.
+    pub(crate) fn insert(&mut self, seq: u64, arrived: Timestamp, request: &Request) -> u32 {
+        let slot = self.first_free;
+        let record = Record {
+            seq,
+            arrived,
+            tag: request.tag,
+            range: request.range,
+            generation: 0,
+            file: request.file,
+            client: request.client,
+            class: request.class,
+            link: NIL,
+            policy_epoch: 0,
+            access: request.access,
+            state: State::Blocked,
+        };
+        if slot == NIL {
+            assert!(self.records.len() < (NIL >> 1) as usize, "more than 2^31 live requests");
+            self.records.push(record);
+            return self.records.len() as u32 - 1;
+        }
+        let old = &mut self.records[slot as usize];
+        self.first_free = old.link;
+        *old = Record { generation: old.generation, ..record };
+        slot
+    }
+
+    /// Frees a slot; ids that name it become stale.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let record = &mut self.records[slot as usize];
+        debug_assert!(record.state != State::Free);
+        self.tombstones -= usize::from(record.state == State::Tombstone);
+        record.state = State::Free;
+        // A slot whose generations are used up is left out rather than re-used: ids stay unique.
+        if let Some(generation) = record.generation.checked_add(1) {
+            record.generation = generation;
+            record.link = self.first_free;
+            self.first_free = slot;
+        }
+    }
+
+    /// The slot that `id` names, if the request is still alive.
+    pub(crate) fn find(&self, id: RequestId) -> Option<u32> {
+        let slot = id.0 as u32;
+        let record = self.records.get(slot as usize)?;
+        let is_alive = !matches!(record.state, State::Free | State::Tombstone);
+        (is_alive && record.generation == (id.0 >> 32) as u32).then_some(slot)
+    }
+
+    /// The request in a slot, as policies and embedders see it.
+    pub(crate) fn accepted(&self, slot: u32) -> Accepted {
+        let record = &self.records[slot as usize];
+        Accepted {
+            id: self.id(slot),
+            seq: record.seq,
+            arrived: record.arrived,
+            request: Request {
+                tag: record.tag,
+                file: record.file,
+                access: record.access,
+                range: record.range,
+                client: record.client,
+                class: record.class,
+            },
+        }
+    }
+
+    pub(crate) fn id(&self, slot: u32) -> RequestId {
+        RequestId(u64::from(self.records[slot as usize].generation) << 32 | u64::from(slot))
+    }
+
+    pub(crate) fn state(&self, slot: u32) -> State {
+        self.records[slot as usize].state
+    }
+
+    pub(crate) fn set_state(&mut self, slot: u32, state: State) {
+        self.records[slot as usize].state = state;
+    }
+
+    /// Makes a blocked request a tombstone: its id is stale from now on, its slot is not free yet.
+    pub(crate) fn bury(&mut self, slot: u32) {
+        self.set_state(slot, State::Tombstone);
+        self.tombstones += 1;
+    }
+
+    pub(crate) fn tombstone_count(&self) -> usize {
+        self.tombstones
+    }
+
+    pub(crate) fn set_in_flight_by_policy(&mut self, slot: u32, policy_epoch: u16) {
+        let record = &mut self.records[slot as usize];
+        debug_assert!(record.state == State::InPolicy, "a policy selected a request that it did not hold");
+        (record.state, record.policy_epoch) = (State::InFlightByPolicy, policy_epoch);
+    }
+
+    pub(crate) fn policy_epoch(&self, slot: u32) -> u16 {
+        self.records[slot as usize].policy_epoch
+    }
+
+    pub(crate) fn seq(&self, slot: u32) -> u64 {
+        self.records[slot as usize].seq
+    }
+
+    pub(crate) fn file(&self, slot: u32) -> FileIndex {
+        self.records[slot as usize].file
+    }
+
+    pub(crate) fn client(&self, slot: u32) -> ClientId {
+        self.records[slot as usize].client
+    }
+
+    pub(crate) fn access(&self, slot: u32) -> Access {
+        self.records[slot as usize].access
+    }
+
+    pub(crate) fn range(&self, slot: u32) -> ByteRange {
+        self.records[slot as usize].range
+    }
+
+    pub(crate) fn link(&self, slot: u32) -> u32 {
+        self.records[slot as usize].link
+    }
+
+    pub(crate) fn set_link(&mut self, slot: u32, link: u32) {
+        self.records[slot as usize].link = link;
+    }
+
+    /// Every slot in a given state, in slot order; walks the whole table.
+    pub(crate) fn slots_in(&self, state: State) -> impl Iterator<Item = u32> + '_ {
+        let is_in = move |(slot, record): (usize, &Record)| (record.state == state).then_some(slot as u32);
+        self.records.iter().enumerate().filter_map(is_in)
+    }
+}
+
+/// The slot half of an id.
+pub(crate) fn slot_of(id: RequestId) -> u32 {
+    id.0 as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_units::{Bytes, Offset};
+
+    fn request() -> Request {
+        Request {
+            tag: 7,
+            file: FileIndex(1),
+            access: Access::Read,
+            range: ByteRange::new(Offset(0), Bytes(8)),
+            client: ClientId(2),
+            class: ClassId(3),
+        }
+    }
+
+    #[test]
+    fn a_record_is_one_cache_line() {
+        assert_eq!(size_of::<Record>(), 64);
+    }
+
+    #[test]
+    fn a_stale_id_finds_nothing() {
+        let mut table = Table::new();
+        let slot = table.insert(0, Timestamp(0), &request());
+        let old = table.id(slot);
+        assert_eq!(table.find(old), Some(slot));
+        table.remove(slot);
+        assert_eq!(table.find(old), None);
+        let again = table.insert(1, Timestamp(0), &request());
+        assert_eq!(again, slot);
+        assert_ne!(table.id(again), old);
+        assert_eq!(table.find(old), None);
+        assert_eq!(table.accepted(again).request, request());
+    }
+}
