@@ -1,2 +1,34 @@
-//! The `forebay` command.
-fn main() {}
+//! The `forebay` command: runs programs through a forwarder, serves one, and says what happened.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+mod args;
+mod bench;
+mod check;
+mod failure;
+mod generate;
+mod library;
+mod run;
+mod serve;
+mod setting_flags;
+mod status;
+
+use args::{Command, CommandLine};
+
+fn main() -> ExitCode {
+    let command = CommandLine::parse().command;
+    let outcome = match command {
+        Command::Run(args) => run::run(args),
+        Command::Serve(args) => serve::serve(args),
+        Command::Status(args) => status::status(args),
+        Command::Check(args) => check::check(args),
+        Command::Bench(args) => bench::bench(args),
+        Command::Generate(args) => generate::generate(args),
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("forebay: {failure}");
+        ExitCode::from(failure.code)
+    })
+}

@@ -1,0 +1,82 @@
+//! `forebay serve`: a forwarder in the foreground, until SIGTERM or SIGINT.
+
+use std::process::ExitCode;
+
+use forebay_forwarder::Forwarder;
+use forebay_forwarder::settings::Settings;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::args::ServeArgs;
+use crate::failure::{FAILED, Failure, USAGE};
+
+/// Serves until told to stop.
+pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+    let settings = args.settings.resolve(&[])?;
+    if args.print_settings {
+        print!("{}", as_file(&settings));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if settings.listen.unix.is_none() && settings.listen.tcp.is_none() {
+        return Err(Failure::new(
+            USAGE,
+            "nothing to listen on; set listen.unix to a path or listen.tcp to an address",
+        ));
+    }
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::new(FAILED, format!("cannot serve: {error}"));
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed(&error))?;
+    let forwarder = Forwarder::bind(&settings).map_err(|error| failed(&error))?;
+    for endpoint in forwarder.endpoints() {
+        eprintln!("forebay: serving on {endpoint}, policy {}", settings.scheduler.policy);
+    }
+    let stopper = forwarder.stopper();
+    std::thread::spawn(move || {
+        let mut forever = signals.forever();
+        if let Some(signal) = forever.next() {
+            eprintln!(
+                "forebay: signal {signal}: finishing what is in flight; once more to stop at once"
+            );
+            stopper.stop();
+        }
+        if let Some(signal) = forever.next() {
+            std::process::exit(128 + signal);
+        }
+    });
+    let status = forwarder.run().map_err(|error| failed(&error))?;
+    eprintln!(
+        "forebay: stopped after {} calls of {} processes, {} bytes read, {} written",
+        status.calls.accepted,
+        status.clients.processes,
+        status.calls.read_bytes,
+        status.calls.written_bytes
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every setting, as a file that would set it.
+fn as_file(settings: &Settings) -> String {
+    let lines = settings.entries().map(|(key, value)| format!("{key} = {value:?}\n"));
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_forwarder::settings::Sources;
+
+    #[test]
+    fn printed_settings_are_a_file_that_sets_them() {
+        let settings = Sources::new()
+            .flag("store.kind", "modelled:hdd-57")
+            .flag("listen.unix", "/run/a \"b\".sock")
+            .flag("pool.bytes", "8m")
+            .resolve()
+            .unwrap();
+        let again = Sources::new()
+            .toml(&as_file(&settings), std::path::Path::new("printed"))
+            .resolve()
+            .unwrap();
+        assert_eq!(again, settings);
+    }
+}
