@@ -59,7 +59,7 @@ pub enum Decision {
 
 /// What became of a request to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancel {
+pub enum Cancellation {
     /// It was waiting, will never be dispatched, and its id is no longer valid.
     Cancelled,
     /// Too late: it is in flight and completes as usual.

@@ -15,27 +15,20 @@
 
 extern crate alloc;
 
-pub mod answer;
-pub mod batch;
-pub mod guard;
-pub mod options;
+mod answer;
+mod batch;
+mod continuation;
+mod guard;
+mod lane;
+mod options;
 pub mod ordered_map;
 pub mod policies;
 pub mod policy;
-pub mod request;
-pub mod scheduler;
-pub mod stats;
-mod lane;
 mod pool;
+pub mod request;
+pub mod runs;
+pub mod scheduler;
 mod seq_queue;
+mod stats;
+mod sweep;
 mod table;
-
-pub use answer::{Admission, Cancel, Decision, FileBusy, Rejected, Room};
-pub use batch::Batch;
-pub use guard::GuardMode;
-pub use options::{Bypass, SchedulerOptions};
-pub use policies::{PolicyName, build};
-pub use policy::{Limits, Policy, Selection};
-pub use request::{Accepted, Access, Request, RequestId};
-pub use scheduler::Scheduler;
-pub use stats::Stats;

@@ -24,15 +24,17 @@ use alloc::vec::Vec;
 
 use forebay_units::{Bytes, FileIndex, Offset, Timestamp};
 
-use crate::answer::{Admission, Cancel, Decision, FileBusy, Rejected, Room};
-use crate::batch::Batch;
 use crate::guard::Guard;
 use crate::lane::{Lane, charge};
-use crate::options::{Bypass, SchedulerOptions};
 use crate::policy::{Policy, Selection};
 use crate::request::{Accepted, Access, Request, RequestId};
-use crate::stats::Stats;
 use crate::table::{State, Table, slot_of};
+
+pub use crate::answer::{Admission, Cancellation, Decision, FileBusy, Rejected, Room};
+pub use crate::batch::Batch;
+pub use crate::guard::{GuardMode, UnknownGuardMode};
+pub use crate::options::{Bypass, SchedulerOptions};
+pub use crate::stats::Stats;
 
 /// Orders requests before one store.
 pub struct Scheduler {
@@ -180,10 +182,10 @@ impl Scheduler {
     }
 
     /// Takes back a request that has not been dispatched.
-    pub fn cancel(&mut self, now: Timestamp, id: RequestId) -> Cancel {
-        let Some(slot) = self.table.find(id) else { return Cancel::Unknown };
+    pub fn cancel(&mut self, now: Timestamp, id: RequestId) -> Cancellation {
+        let Some(slot) = self.table.find(id) else { return Cancellation::Unknown };
         match self.table.state(slot) {
-            State::InFlightByPolicy | State::InFlightSkipped => return Cancel::InFlight,
+            State::InFlightByPolicy | State::InFlightSkipped => return Cancellation::InFlight,
             State::Blocked => {
                 self.counts.blocked -= 1;
                 self.cancel_blocked(slot);
@@ -201,7 +203,7 @@ impl Scheduler {
             State::Free | State::Tombstone => unreachable!("the table finds live requests only"),
         }
         self.stats.cancelled += 1;
-        Cancel::Cancelled
+        Cancellation::Cancelled
     }
 
     /// Hands back everything that waits, in arrival order; only requests in flight remain.
@@ -253,6 +255,12 @@ impl Scheduler {
             *end = Offset(0);
         }
         Ok(())
+    }
+
+    /// Whether `request` would have to wait for an earlier one, if it were submitted now. A `false` is
+    /// certain; in a file with many unfinished writes a `true` may be caution, so that the answer stays cheap.
+    pub fn has_conflict(&self, request: &Request) -> bool {
+        self.guard.may_conflict(&self.table, request)
     }
 
     /// The counters.

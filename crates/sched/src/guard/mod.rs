@@ -34,7 +34,7 @@ use forebay_units::{ByteRange, FileIndex, Offset};
 
 use crate::guard::graph::{Graph, Stage};
 use crate::guard::regions::{Region, Regions, Space};
-use crate::request::Access;
+use crate::request::{Access, Request};
 use crate::table::{NIL, State, Table};
 
 /// Which pairs of requests keep their arrival order.
@@ -97,6 +97,9 @@ impl FromStr for GuardMode {
 
 /// In a request's link: it is unindexed, and the rest is its place in the file's list.
 const UNINDEXED: u32 = 1 << 31;
+
+/// Most unindexed requests that a question looks at.
+const SCAN_MAX: usize = 64;
 
 /// What is alive in one file.
 #[derive(Debug, Default)]
@@ -206,6 +209,29 @@ impl Guard {
         self.index(table, slot)
     }
 
+    /// Whether a request would be blocked; `true` out of caution where a certain answer would be dear.
+    pub(crate) fn may_conflict(&self, table: &Table, request: &Request) -> bool {
+        let Some(file) = self.files.get(request.file.0 as usize) else { return false };
+        let (range, is_write) = (request.range, is_write(request.access));
+        let others = if is_write { file.live } else { file.live_writes };
+        if request.access == Access::Sync || self.mode == GuardMode::File {
+            return others > 0;
+        }
+        if self.mode == GuardMode::None || others == 0 || range.start >= file.end_max {
+            return false;
+        }
+        let shares_bytes = |slot: &u32| {
+            let counts = is_write || self::is_write(table.access(*slot));
+            counts && table.range(*slot).intersects(range)
+        };
+        let shared = Space::shared(request.file);
+        let own = Space::of_client(request.file, request.client);
+        file.unindexed.len() > SCAN_MAX
+            || file.unindexed.iter().any(shares_bytes)
+            || self.claims.is_occupied(shared, range, is_write)
+            || self.own.is_occupied(own, range, is_write)
+    }
+
     /// Takes out a request that has completed, or that was ready and is cancelled. Appends the
     /// slots that have become ready, in arrival order; tombstones whose turn has come are freed.
     pub(crate) fn release(&mut self, table: &mut Table, slot: u32, ready: &mut Vec<u32>) {
@@ -296,8 +322,10 @@ impl Guard {
     }
 
     fn region(&self, table: &Table, slot: u32, entry: u32, stage: Stage) -> Region {
-        let client = if stage == Stage::Own { table.client(slot).0 } else { 0 };
-        let space = Space(u64::from(table.file(slot).0) << 32 | u64::from(client));
+        let space = match stage {
+            Stage::Own => Space::of_client(table.file(slot), table.client(slot)),
+            Stage::Claimed => Space::shared(table.file(slot)),
+        };
         Region { space, range: self.guarded_range(table, slot), entry, order: self.graph.order(entry, stage) }
     }
 

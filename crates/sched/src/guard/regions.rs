@@ -12,7 +12,7 @@
 //! A cell border exists only where a live request starts or ends, so `n` live requests make at
 //! most `2n − 1` cells. Reader lists are swept lazily: an ended reader is told by its order.
 
-use forebay_units::ByteRange;
+use forebay_units::{ByteRange, ClientId, FileIndex};
 
 use crate::guard::graph::Graph;
 use crate::ordered_map::OrderedMap;
@@ -21,7 +21,21 @@ use crate::table::NIL;
 
 /// A file, or a file as one client sees it; regions of different spaces never meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Space(pub(crate) u64);
+pub(crate) struct Space {
+    file: FileIndex,
+    client: ClientId,
+}
+
+impl Space {
+    /// A file as all clients see it. Each map holds spaces of one kind only, so the client is free.
+    pub(crate) const fn shared(file: FileIndex) -> Self {
+        Self { file, client: ClientId(0) }
+    }
+
+    pub(crate) const fn of_client(file: FileIndex, client: ClientId) -> Self {
+        Self { file, client }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
@@ -83,6 +97,15 @@ impl Regions {
 
     pub(crate) fn cell_count(&self) -> usize {
         self.cells.len()
+    }
+
+    /// Whether a live write, or any live request if `by_any`, holds a byte of the range.
+    pub(crate) fn is_occupied(&self, space: Space, range: ByteRange, by_any: bool) -> bool {
+        let before = self.cells.around(Key { space, start: range.start.0 }).below;
+        let before = before.filter(|(key, cell)| key.space == space && cell.end > range.start.0);
+        let within = self.cells.iter_from(Key { space, start: range.start.0 });
+        let within = within.take_while(|(key, _)| key.space == space && key.start < range.end.0);
+        before.into_iter().chain(within).any(|(_, cell)| by_any || cell.writer != NIL)
     }
 
     /// Enters a write and makes it wait for what it conflicts with.

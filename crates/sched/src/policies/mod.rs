@@ -1,11 +1,22 @@
 //! The policies by name: the one place that knows them all.
 
+pub mod aioli;
+pub mod hbrr;
+pub mod mlf;
+pub mod sjf;
 pub mod to;
+pub mod to_agg;
 
 use alloc::boxed::Box;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::policies::aioli::{Aioli, AioliSettings};
+use crate::policies::hbrr::{Hbrr, HbrrSettings};
+use crate::policies::mlf::{Mlf, MlfSettings};
+use crate::policies::sjf::{Sjf, SjfSettings};
+use crate::policies::to::TimeOrder;
+use crate::policies::to_agg::ToAgg;
 use crate::policy::{Limits, Policy};
 
 /// A policy's name, as configuration and tables write it.
@@ -73,11 +84,36 @@ impl FromStr for PolicyName {
     }
 }
 
+/// What every policy is built with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicySettings {
+    /// Limits that all of them share.
+    pub limits: Limits,
+    /// SJF's own.
+    pub sjf: SjfSettings,
+    /// MLF's own.
+    pub mlf: MlfSettings,
+    /// aIOLi's own.
+    pub aioli: AioliSettings,
+    /// HBRR's own.
+    pub hbrr: HbrrSettings,
+}
+
+impl From<Limits> for PolicySettings {
+    fn from(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+}
+
 /// A fresh policy of that name.
-pub fn build(name: PolicyName, limits: &Limits) -> Box<dyn Policy> {
-    let _ = limits;
+pub fn build(name: PolicyName, settings: &PolicySettings) -> Box<dyn Policy> {
+    let limits = &settings.limits;
     match name {
-        PolicyName::To => Box::new(to::TimeOrder::new()),
-        _ => Box::new(to::TimeOrder::new()),
+        PolicyName::To => Box::new(TimeOrder::new()),
+        PolicyName::ToAgg => Box::new(ToAgg::new(limits)),
+        PolicyName::Sjf => Box::new(Sjf::new(limits, settings.sjf)),
+        PolicyName::Mlf => Box::new(Mlf::new(limits, settings.mlf)),
+        PolicyName::Aioli => Box::new(Aioli::new(limits, settings.aioli)),
+        PolicyName::Hbrr => Box::new(Hbrr::new(limits, settings.hbrr)),
     }
 }
