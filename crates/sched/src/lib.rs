@@ -32,3 +32,11 @@ mod seq_queue;
 mod stats;
 mod sweep;
 mod table;
+
+pub use policies::{PolicyName, PolicySettings, build};
+pub use policy::{Limits, Policy, Selection};
+pub use request::{Accepted, Access, Request, RequestId};
+pub use scheduler::{
+    Admission, Batch, Bypass, Cancellation, Decision, FileBusy, GuardMode, Rejected, Room, Scheduler, SchedulerOptions,
+    Stats,
+};
