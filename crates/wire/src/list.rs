@@ -1,7 +1,7 @@
 //! Lists inside bodies: the ranges of a list request, the reasons of a `Bye`.
 //!
-//! A [`List`] is either the sender's slice of items or the receiver's undecoded bytes; both look
-//! the same from outside, so one frame type serves both ends without an allocation.
+//! A [`List`] is the sender's slice of items, the receiver's undecoded bytes, or a single item;
+//! all look the same from outside, so one type serves both ends without an allocation.
 
 use core::fmt;
 
@@ -51,15 +51,22 @@ pub struct List<'a, T>(Form<'a, T>);
 
 #[derive(Clone, Copy)]
 enum Form<'a, T> {
+    One(T),
     Items(&'a [T]),
     /// Checked when the list was decoded.
     Bytes(&'a [u8]),
 }
 
 impl<'a, T: Item> List<'a, T> {
+    /// A list of one item.
+    pub fn one(item: T) -> Self {
+        Self(Form::One(item))
+    }
+
     /// How many items.
     pub fn len(&self) -> usize {
         match self.0 {
+            Form::One(_) => 1,
             Form::Items(items) => items.len(),
             Form::Bytes(bytes) => bytes.len() / T::BYTES,
         }
@@ -91,21 +98,25 @@ impl<'a, T: Item> List<'a, T> {
 
     pub(crate) fn encode(&self, writer: &mut Writer<'_>) {
         match self.0 {
-            Form::Items(items) => items.iter().for_each(|item| {
-                let mut bytes = [0; ITEM_BYTES_MAX];
-                item.write(&mut bytes);
-                writer.slice(&bytes[..T::BYTES]);
-            }),
+            Form::One(item) => encode(item, writer),
+            Form::Items(items) => items.iter().for_each(|item| encode(*item, writer)),
             Form::Bytes(bytes) => writer.slice(bytes),
         }
     }
 
     fn at(&self, index: usize) -> Option<T> {
         match self.0 {
+            Form::One(item) => (index == 0).then_some(item),
             Form::Items(items) => items.get(index).copied(),
             Form::Bytes(bytes) => bytes.chunks_exact(T::BYTES).nth(index).map(T::read),
         }
     }
+}
+
+fn encode<T: Item>(item: T, writer: &mut Writer<'_>) {
+    let mut bytes = [0; ITEM_BYTES_MAX];
+    item.write(&mut bytes);
+    writer.slice(&bytes[..T::BYTES]);
 }
 
 impl<'a, T> From<&'a [T]> for List<'a, T> {

@@ -8,7 +8,8 @@ use crate::header::{FLAG_APPEND, FLAG_DESCRIPTOR, FrameKind, HEADER_BYTES, Heade
 use crate::list::{List, Ranges, Reasons};
 use crate::small::Small;
 use crate::{
-    Handle, MAGIC, NAME_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, RANGES_MAX, REQUEST_BYTES_MAX,
+    Handle, MAGIC, NAME_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, RANGES_MAX, REASONS_MAX,
+    REQUEST_BYTES_MAX,
 };
 
 /// A frame from client to forwarder, without its tag and its payload.
@@ -194,7 +195,7 @@ pub struct Bye<'a> {
     pub forwarded: u64,
     /// Calls that went to the kernel instead.
     pub native: u64,
-    /// Why they did; at most [`REASONS_MAX`](crate::REASONS_MAX).
+    /// Why they did; at most [`REASONS_MAX`].
     pub reasons: Reasons<'a>,
 }
 
@@ -260,6 +261,46 @@ impl<'a> Request<'a> {
             Self::WriteData(data) => u64::from(data.length),
             _ => 0,
         }
+    }
+
+    /// Whether the peer will accept it as far as the protocol's fixed limits go: what a client asks
+    /// itself before it sends.
+    pub fn is_within_limits(&self) -> bool {
+        let is_file_range = |range: &ByteRange| range.start <= range.end && range.end <= OFFSET_MAX;
+        let is_data_range = |range: &ByteRange| {
+            is_file_range(range) && !range.is_empty() && range.length().0 <= REQUEST_BYTES_MAX
+        };
+        let are_data_ranges = |ranges: &Ranges<'_>| {
+            let has_length = (1..=RANGES_MAX as usize).contains(&ranges.len());
+            has_length
+                && ranges.iter().all(|range| is_data_range(&range))
+                && total(ranges) <= REQUEST_BYTES_MAX
+        };
+        let is_ours = match self {
+            Self::Hello(Hello { version_min, version_max, job, program, .. }) => {
+                version_min <= version_max && job.len().max(program.len()) <= NAME_BYTES_MAX
+            }
+            Self::Open(open) => open.path.len() <= PATH_BYTES_MAX,
+            Self::Read(Read { range, .. }) => is_data_range(range),
+            Self::Write(Write { range, place, .. }) => {
+                is_data_range(range) && (*place == Place::Range || range.start == Offset(0))
+            }
+            Self::ReadList(ReadList { ranges, .. }) | Self::WriteList(WriteList { ranges, .. }) => {
+                are_data_ranges(ranges)
+            }
+            Self::WriteData(WriteData { offset, length }) => {
+                *offset <= REQUEST_BYTES_MAX && *length > 0
+            }
+            Self::Truncate(Truncate { size, .. }) => size.0 <= OFFSET_MAX.0,
+            Self::Allocate(Allocate { range, .. }) | Self::Hint(Hint { range, .. }) => {
+                is_file_range(range)
+            }
+            Self::Bye(bye) => bye.reasons.len() <= REASONS_MAX as usize,
+            Self::Sync(_) | Self::DataSync(_) | Self::Stat(_) | Self::Close(_) | Self::Status => {
+                true
+            }
+        };
+        is_ours && self.payload_bytes() <= u64::from(PAYLOAD_BYTES_MAX)
     }
 
     /// Decodes a body, which is as long as [`Header::body_bytes`] said.
