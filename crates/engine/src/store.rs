@@ -132,6 +132,11 @@ pub trait Store: Send {
         Err(io)
     }
 
+    /// Whether [`try_now`](Store::try_now) is worth a try.
+    fn tries_now(&self) -> bool {
+        false
+    }
+
     /// Takes a call on; it is finished later, in any order.
     fn start(&mut self, now: Timestamp, io: Io);
 

@@ -1,0 +1,225 @@
+//! What the engine keeps for each client call: the call, its parts, and their pieces.
+
+use forebay_pool::Buffer;
+use forebay_sched::request::RequestId;
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Offset};
+use rustix::io::Errno;
+use slotmap::new_key_type;
+
+use crate::files::FileKey;
+
+new_key_type! {
+    /// Names a call until its [`Event::Done`].
+    pub struct CallKey;
+    /// Names a part: one range of a call, the unit that the scheduler orders.
+    pub struct PartKey;
+    pub(crate) struct PieceKey;
+}
+
+/// Who asked; handed back with every event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The embedder's mark for the peer.
+    pub connection: u64,
+    /// The peer's mark for the call.
+    pub tag: u64,
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Read the ranges.
+    Read,
+    /// Write the ranges.
+    Write,
+    /// Write at the end of the file; the single range counts from 0 and says only how much.
+    Append,
+    /// Make everything written so far durable.
+    Sync,
+    /// Make the data written so far durable.
+    DataSync,
+    /// Set the size.
+    Truncate(Bytes),
+    /// Allocate or punch, as `fallocate(2)`; the range is the call's.
+    Allocate {
+        /// The mode bits.
+        mode: u32,
+    },
+    /// Advice, as `posix_fadvise(2)`; the range is the call's.
+    Advise {
+        /// The advice number.
+        advice: u32,
+    },
+}
+
+impl Action {
+    pub(crate) fn takes_payload(self) -> bool {
+        matches!(self, Self::Write | Self::Append)
+    }
+    pub(crate) fn moves_data(self) -> bool {
+        self.takes_payload() || self == Self::Read
+    }
+}
+
+/// Where in the file: one range without an allocation, or a list in request order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ranges {
+    /// A plain call.
+    One(ByteRange),
+    /// A list call; each range is ordered and answered for on its own.
+    Many(Vec<ByteRange>),
+}
+
+impl Ranges {
+    pub(crate) fn find(&self, index: usize) -> Option<ByteRange> {
+        match self {
+            Self::One(range) => (index == 0).then_some(*range),
+            Self::Many(ranges) => ranges.get(index).copied(),
+        }
+    }
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Self::One(range) => range.length().0,
+            Self::Many(ranges) => ranges.iter().map(|range| range.length().0).sum(),
+        }
+    }
+}
+
+/// What the engine wants the embedder to do.
+#[derive(Debug)]
+pub enum Event {
+    /// Memory is there for this much of the payload: ask the peer for it.
+    Pull {
+        /// Whose call.
+        origin: Origin,
+        /// The call, for `sink` and `filled`.
+        call: CallKey,
+        /// Where in the request.
+        offset: u64,
+        /// How much.
+        length: u64,
+    },
+    /// A call whose payload was on its way without being asked for has memory now: read on.
+    Resume {
+        /// Whose call.
+        origin: Origin,
+    },
+    /// Data for the peer.
+    Data {
+        /// Whose call.
+        origin: Origin,
+        /// To be given back to `sent` once the data has left.
+        part: PartKey,
+        /// Where in the request.
+        offset: u64,
+        /// The bytes; its length is what to send.
+        buffer: Buffer,
+    },
+    /// The call is over.
+    Done {
+        /// Whose call.
+        origin: Origin,
+        /// Bytes moved from the start of the request without a gap, or the error that moved none.
+        outcome: Result<Bytes, Errno>,
+        /// The file position after an append, else 0.
+        end: Offset,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) origin: Origin,
+    pub(crate) client: ClientId,
+    pub(crate) class: ClassId,
+    pub(crate) file: FileKey,
+    pub(crate) action: Action,
+    pub(crate) ranges: Ranges,
+    /// Whether the payload comes without being asked for.
+    pub(crate) eager: bool,
+    /// The next range to become a part, and where it starts in the request.
+    pub(crate) next_range_idx: usize,
+    pub(crate) next_base: u64,
+    /// Parts that are not over, in request order.
+    pub(crate) parts: Vec<PartKey>,
+    /// The first point of the request that did not make it, and why (`None`: end of file).
+    pub(crate) fault: Option<(u64, Option<Errno>)>,
+    /// Nobody waits for the answer any more.
+    pub(crate) abandoned: bool,
+    pub(crate) end: Offset,
+}
+
+impl Call {
+    /// Notes that the request is not whole from `offset` on; the lowest such point decides the answer.
+    pub(crate) fn note_fault(&mut self, offset: u64, errno: Option<Errno>) {
+        if self.fault.is_none_or(|(lowest, _)| offset < lowest) {
+            self.fault = Some((offset, errno));
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> Result<Bytes, Errno> {
+        match self.fault {
+            Some((0, Some(errno))) => Err(errno),
+            Some((offset, _)) => Ok(Bytes(offset)),
+            None if self.action.moves_data() => Ok(Bytes(self.ranges.length())),
+            None => Ok(Bytes::ZERO),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) call: CallKey,
+    /// Its name in the scheduler, once admitted.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) range: ByteRange,
+    /// Where it starts in the request.
+    pub(crate) base: u64,
+    /// Longer than a chunk: carried as a stream.
+    pub(crate) is_stream: bool,
+    /// Dispatched by the scheduler.
+    pub(crate) is_active: bool,
+    /// How many of its bytes have become pieces.
+    pub(crate) started_bytes: u64,
+    /// Pieces that are being filled, wait for the store or are in it.
+    pub(crate) pieces: Vec<PieceKey>,
+    /// Chunks read but not yet sent to the peer.
+    pub(crate) unsent_count: u32,
+    /// Bytes that the store moved.
+    pub(crate) moved: u64,
+}
+
+impl Part {
+    pub(crate) fn length(&self) -> u64 {
+        self.range.length().0
+    }
+    pub(crate) fn is_started(&self) -> bool {
+        self.started_bytes >= self.length()
+    }
+}
+
+/// At most a chunk of one part, with the memory it moves through.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) part: PartKey,
+    /// Where it starts in the part.
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) state: PieceState,
+}
+
+/// Where a piece's memory is.
+#[derive(Debug)]
+pub(crate) enum PieceState {
+    /// Waiting for memory.
+    Bare,
+    /// The payload is coming in.
+    Filling {
+        buffer: Buffer,
+        /// Payload bytes received so far.
+        filled: usize,
+    },
+    /// All of the payload is there.
+    Full(Buffer),
+    /// The store has it.
+    InStore,
+}

@@ -1,0 +1,368 @@
+//! From a dispatch to calls at the store and back: many small parts become one vectored call, a
+//! long part becomes a stream of chunks.
+
+use forebay_pool::{Buffer, Share};
+use forebay_sched::request::Accepted;
+use forebay_units::{Bytes, Timestamp};
+use rustix::io::Errno;
+use slotmap::{KeyData, new_key_type};
+
+use crate::call::{Action, Event, PartKey, Piece, PieceKey, PieceState};
+use crate::engine::Engine;
+use crate::store::{Io, Operation};
+
+new_key_type! {
+    /// Names a call at the store; its number is the token of the `Io`.
+    pub(crate) struct FlightKey;
+}
+
+/// Something that may go to the store.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    /// Small parts, back to back in one file and direction: one vectored call.
+    Batch(Vec<PartKey>),
+    /// One piece whose data is there.
+    Piece(PieceKey),
+    /// A part without data: sync, truncate, allocate, advise.
+    Control(PartKey),
+}
+
+/// What the store is carrying out.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    Pieces(Vec<PieceKey>),
+    Control(PartKey),
+}
+
+impl Engine {
+    /// Turns a batch of the scheduler into plans.
+    pub(crate) fn plan(&mut self, members: &[Accepted]) {
+        let mut small = Vec::new();
+        for member in members {
+            let key = PartKey::from(KeyData::from_ffi(member.request.tag));
+            let part = &mut self.parts[key];
+            part.is_active = true;
+            let moves_data = self.calls[part.call].action.moves_data();
+            if moves_data && !part.is_stream {
+                small.push(key);
+                continue;
+            }
+            // Plans go in file order, so what was gathered before a long part goes before it.
+            if !small.is_empty() {
+                self.ready.push_back(Plan::Batch(std::mem::take(&mut small)));
+            }
+            if moves_data {
+                self.streams.push_back(key);
+            } else {
+                self.ready.push_back(Plan::Control(key));
+            }
+        }
+        if !small.is_empty() {
+            self.ready.push_back(Plan::Batch(small));
+        }
+    }
+
+    /// Starts the next call at the store, or asks a peer for a chunk; whether there was one to start.
+    pub(crate) fn start_next(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
+        while let Some(plan) = self.ready.pop_front() {
+            match self.start_plan(now, plan, events) {
+                Started::Yes => return true,
+                Started::NothingLeft => {}
+                Started::NoMemory(plan) => {
+                    self.ready.push_front(plan);
+                    break;
+                }
+            }
+        }
+        self.extend_streams(now, events)
+    }
+
+    fn start_plan(&mut self, now: Timestamp, plan: Plan, events: &mut Vec<Event>) -> Started {
+        match plan {
+            Plan::Batch(parts) => self.start_batch(now, parts),
+            Plan::Piece(key) => self.start_piece(now, key),
+            Plan::Control(key) => self.start_control(now, key, events),
+        }
+    }
+
+    fn start_batch(&mut self, now: Timestamp, mut parts: Vec<PartKey>) -> Started {
+        parts.retain(|key| self.parts.contains_key(*key));
+        let Some(first) = parts.first() else { return Started::NothingLeft };
+        let is_read = self.calls[self.parts[*first].call].action == Action::Read;
+        let mut io = self.spare_io(self.operation_for(*first, 0));
+        if is_read {
+            let served_count = self.take_read_buffers(&parts, &mut io);
+            if served_count == 0 {
+                self.spare_back(io);
+                return Started::NoMemory(Plan::Batch(parts));
+            }
+            if served_count < parts.len() {
+                // A batch larger than the memory that is free goes in several calls, so it always goes.
+                self.ready.push_front(Plan::Batch(parts.split_off(served_count)));
+            }
+        }
+        let mut pieces = Vec::with_capacity(parts.len());
+        for key in parts {
+            let part = &mut self.parts[key];
+            io.files.push(self.files.find(self.calls[part.call].file).expect("open").store);
+            if is_read {
+                let length = part.length();
+                part.started_bytes = length;
+                let state = PieceState::InStore;
+                let piece = self.pieces.insert(Piece { part: key, offset: 0, length, state });
+                part.pieces.push(piece);
+                pieces.push(piece);
+            } else {
+                let piece = part.pieces[0];
+                io.buffers.push(self.pieces[piece].take_full());
+                pieces.push(piece);
+            }
+        }
+        self.launch(now, io, Flight::Pieces(pieces));
+        Started::Yes
+    }
+
+    /// Memory for the members of a read, in order; how many of them got some.
+    fn take_read_buffers(&self, parts: &[PartKey], io: &mut Io) -> usize {
+        let buffers = parts
+            .iter()
+            .map_while(|key| self.pool.try_take(self.parts[*key].range.length(), Share::Dispatch));
+        io.buffers.extend(buffers);
+        io.buffers.len()
+    }
+
+    fn start_piece(&mut self, now: Timestamp, key: PieceKey) -> Started {
+        let Some(piece) = self.pieces.get_mut(key) else { return Started::NothingLeft };
+        let (part, offset) = (piece.part, piece.offset);
+        let buffer = piece.take_full();
+        self.launch_one(now, key, part, offset, buffer);
+        Started::Yes
+    }
+
+    fn start_control(&mut self, now: Timestamp, key: PartKey, events: &mut Vec<Event>) -> Started {
+        let Some(part) = self.parts.get_mut(key) else { return Started::NothingLeft };
+        part.started_bytes = part.length();
+        if self.calls[part.call].abandoned {
+            self.end_part_if_over(now, key, events);
+            return Started::NothingLeft;
+        }
+        let mut io = self.spare_io(self.operation_for(key, 0));
+        io.files.push(self.store_file_of(key));
+        self.launch(now, io, Flight::Control(key));
+        Started::Yes
+    }
+
+    /// Starts chunks of the streams, oldest first; whether a call at the store was started.
+    fn extend_streams(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
+        let mut at = 0;
+        while let Some(&key) = self.streams.get(at) {
+            match self.extend_stream(now, key, events) {
+                Extended::Over => {
+                    self.streams.remove(at);
+                }
+                Extended::Started => return true,
+                Extended::Stalled => at += 1,
+            }
+        }
+        false
+    }
+
+    /// Starts the next chunk of one stream: a read at the store, or a request to the peer.
+    fn extend_stream(&mut self, now: Timestamp, key: PartKey, events: &mut Vec<Event>) -> Extended {
+        loop {
+            let Some(part) = self.parts.get(key).filter(|part| !part.is_started()) else {
+                return Extended::Over;
+            };
+            let call = &self.calls[part.call];
+            // The chunks of an append have no offsets of their own: one at a time keeps them in order.
+            let window = match call.action {
+                Action::Append => 1,
+                _ => self.options.chunks_in_flight_max,
+            };
+            if part.pieces.len() + part.unsent_count as usize >= window {
+                return Extended::Stalled;
+            }
+            let offset = part.started_bytes;
+            let length = self.options.chunk_bytes.0.min(part.length() - offset);
+            let Some(buffer) = self.pool.try_take(Bytes(length), Share::Dispatch) else {
+                return Extended::Stalled;
+            };
+            let is_read = call.action == Action::Read;
+            if !is_read {
+                let (origin, call, offset) = (call.origin, part.call, part.base + offset);
+                events.push(Event::Pull { origin, call, offset, length });
+            }
+            let piece = Piece { part: key, offset, length, state: PieceState::InStore };
+            let piece = self.pieces.insert(piece);
+            let part = &mut self.parts[key];
+            part.started_bytes += length;
+            part.pieces.push(piece);
+            if is_read {
+                self.launch_one(now, piece, key, offset, buffer);
+                return Extended::Started;
+            }
+            self.pieces[piece].state = PieceState::Filling { buffer, filled: 0 };
+        }
+    }
+
+    /// A chunk of a write is complete: it goes to the store, or nowhere if the call has failed meanwhile.
+    pub(crate) fn chunk_arrived(&mut self, now: Timestamp, key: PieceKey, events: &mut Vec<Event>) {
+        let part = self.pieces[key].part;
+        if self.calls[self.parts[part].call].fault.is_none() {
+            self.ready.push_back(Plan::Piece(key));
+        } else {
+            self.drop_piece(now, key, part, events);
+        }
+    }
+
+    fn drop_piece(
+        &mut self,
+        now: Timestamp,
+        key: PieceKey,
+        part: PartKey,
+        events: &mut Vec<Event>,
+    ) {
+        self.pieces.remove(key);
+        self.parts[part].pieces.retain(|other| *other != key);
+        self.end_part_if_over(now, part, events);
+    }
+
+    fn launch_one(
+        &mut self,
+        now: Timestamp,
+        key: PieceKey,
+        part: PartKey,
+        offset: u64,
+        buffer: Buffer,
+    ) {
+        let mut io = self.spare_io(self.operation_for(part, offset));
+        io.files.push(self.store_file_of(part));
+        io.buffers.push(buffer);
+        self.launch(now, io, Flight::Pieces(vec![key]));
+    }
+
+    fn launch(&mut self, now: Timestamp, mut io: Io, flight: Flight) {
+        io.token = slotmap::Key::data(&self.flights.insert(flight)).as_ffi();
+        self.in_store_count += 1;
+        self.counters.store_calls += 1;
+        self.store.start(now, io);
+    }
+
+    fn store_file_of(&self, part: PartKey) -> crate::store::StoreFile {
+        let call = &self.calls[self.parts[part].call];
+        self.files.find(call.file).expect("a file with calls stays open").store
+    }
+
+    fn operation_for(&self, key: PartKey, offset: u64) -> Operation {
+        let part = &self.parts[key];
+        let start = part.range.start + Bytes(offset);
+        match self.calls[part.call].action {
+            Action::Read => Operation::Read(start),
+            Action::Write => Operation::Write(start),
+            Action::Append => Operation::Append,
+            Action::Sync => Operation::Sync,
+            Action::DataSync => Operation::DataSync,
+            Action::Truncate(size) => Operation::Truncate(size),
+            Action::Allocate { mode } => {
+                Operation::Allocate { mode, offset: part.range.start, length: part.range.length() }
+            }
+            Action::Advise { advice } => {
+                Operation::Advise { advice, offset: part.range.start, length: part.range.length() }
+            }
+        }
+    }
+
+    /// Takes a finished call back from the store.
+    pub(crate) fn take_back(&mut self, now: Timestamp, mut io: Io, events: &mut Vec<Event>) {
+        self.in_store_count -= 1;
+        let key = FlightKey::from(KeyData::from_ffi(io.token));
+        match self.flights.remove(key).expect("a store finishes what it was given, once") {
+            Flight::Control(part) => self.control_done(now, part, io.outcome, events),
+            Flight::Pieces(pieces) => self.pieces_done(now, &pieces, &mut io, events),
+        }
+        self.spare_back(io);
+    }
+
+    fn control_done(
+        &mut self,
+        now: Timestamp,
+        key: PartKey,
+        outcome: Result<Bytes, Errno>,
+        events: &mut Vec<Event>,
+    ) {
+        if let Err(errno) = outcome {
+            let call = self.parts[key].call;
+            self.calls[call].note_fault(0, Some(errno));
+        }
+        self.end_part_if_over(now, key, events);
+    }
+
+    /// Shares the outcome of a vectored call out among its members. A merged call that failed, or
+    /// a merged write that came up short, is done again member by member, so that each gets the
+    /// result it would have had alone.
+    fn pieces_done(
+        &mut self,
+        now: Timestamp,
+        pieces: &[PieceKey],
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) {
+        let is_read = matches!(io.operation, Operation::Read(_));
+        let mut left = io.outcome.map_or(0, |bytes| bytes.0);
+        let is_merged = pieces.len() > 1;
+        for (key, buffer) in pieces.iter().zip(io.buffers.drain(..)) {
+            let (part_key, offset, length) = {
+                let piece = &self.pieces[*key];
+                (piece.part, piece.offset, piece.length)
+            };
+            let moved = left.min(length);
+            left -= moved;
+            let needs_own_try = is_merged && moved < length && (io.outcome.is_err() || !is_read);
+            if needs_own_try {
+                self.pieces[*key].state = PieceState::Full(buffer);
+                self.ready.push_back(Plan::Piece(*key));
+                continue;
+            }
+            let part = &mut self.parts[part_key];
+            part.pieces.retain(|other| other != key);
+            if moved < length {
+                // Nothing behind the end of the file or an error is worth starting.
+                part.started_bytes = part.length();
+            }
+            let (call, at) = (part.call, part.base + offset);
+            if io.operation == Operation::Append {
+                self.calls[call].end = io.end;
+            }
+            let outcome = io.outcome.map(|_| Bytes(moved));
+            self.pieces.remove(*key);
+            self.piece_moved(part_key, call, at, length, outcome, Some(buffer), events);
+            self.end_part_if_over(now, part_key, events);
+        }
+    }
+}
+
+impl Piece {
+    /// Takes the data out for the store.
+    fn take_full(&mut self) -> Buffer {
+        match std::mem::replace(&mut self.state, PieceState::InStore) {
+            PieceState::Full(buffer) => buffer,
+            other => unreachable!("only a full piece goes to the store, this one is {other:?}"),
+        }
+    }
+}
+
+enum Started {
+    Yes,
+    /// Everything in the plan was abandoned.
+    NothingLeft,
+    /// Not now; the plan comes back.
+    NoMemory(Plan),
+}
+
+enum Extended {
+    Started,
+    /// Waits for memory, for its peer, or for the store.
+    Stalled,
+    /// Every chunk has been started.
+    Over,
+}

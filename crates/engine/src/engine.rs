@@ -1,0 +1,373 @@
+//! The engine's state, its public calls, and its turn.
+
+use std::collections::VecDeque;
+
+use forebay_pool::Pool;
+use forebay_sched::policy::Policy;
+use forebay_sched::request::Access;
+use forebay_sched::scheduler::{Batch, Cancellation, Decision, Scheduler, Stats};
+use forebay_units::{Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
+use rustix::io::Errno;
+use slotmap::SlotMap;
+
+use crate::call::{
+    Action, Call, CallKey, Event, Origin, Part, PartKey, Piece, PieceKey, PieceState, Ranges,
+};
+use crate::carry::{Flight, FlightKey, Plan};
+use crate::files::{Closing, FileKey, Files};
+use crate::store::{Attributes, Io, OpenHow, Store, Wake};
+
+/// What an engine may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Store calls in progress at once; at least 1.
+    pub depth: usize,
+    /// A part longer than this travels in chunks of this size; at most the pool's largest buffer.
+    pub chunk_bytes: Bytes,
+    /// Chunks of one part that may hold memory at once.
+    pub chunks_in_flight_max: usize,
+    /// Parts in chunks that may be under way at once, those waiting for their peers included.
+    pub streams_max: usize,
+    /// Ranges of one list call that may be under way at once.
+    pub list_parts_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            depth: 4,
+            chunk_bytes: Bytes::mib(1),
+            chunks_in_flight_max: 4,
+            streams_max: 64,
+            list_parts_max: 64,
+        }
+    }
+}
+
+/// What an engine has done since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls accepted.
+    pub calls: u64,
+    /// Calls that read data.
+    pub reads: u64,
+    /// Calls that wrote data.
+    pub writes: u64,
+    /// Calls that ended with an error.
+    pub errors: u64,
+    /// Bytes read from the store for clients.
+    pub read_bytes: u64,
+    /// Bytes written to the store for clients.
+    pub written_bytes: u64,
+    /// Reads answered at once without a wait for any device (page cache, memory).
+    pub immediate: u64,
+    /// Calls made at the store, immediate ones included.
+    pub store_calls: u64,
+    /// Times a call had to wait for memory.
+    pub memory_waits: u64,
+}
+
+/// A scheduler, a store, and the requests between them.
+pub struct Engine {
+    pub(crate) options: Options,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) pool: Pool,
+    pub(crate) files: Files,
+    pub(crate) calls: SlotMap<CallKey, Call>,
+    pub(crate) parts: SlotMap<PartKey, Part>,
+    pub(crate) pieces: SlotMap<PieceKey, Piece>,
+    pub(crate) flights: SlotMap<FlightKey, Flight>,
+    /// What may go to the store as soon as the depth allows.
+    pub(crate) ready: VecDeque<Plan>,
+    /// Dispatched parts in chunks that have chunks left to start, oldest first.
+    pub(crate) streams: VecDeque<PartKey>,
+    /// Parts that wait for memory for their payload, first come, first served.
+    pub(crate) arrivals: VecDeque<PartKey>,
+    /// Parts that the scheduler had no room for, first come, first served.
+    pub(crate) unadmitted: VecDeque<PartKey>,
+    pub(crate) in_store_count: usize,
+    pub(crate) wait_until: Option<Timestamp>,
+    pub(crate) counters: Counters,
+    batch: Batch,
+    finished: Vec<Io>,
+    /// Emptied calls, kept for their allocations.
+    pub(crate) spare: Vec<Io>,
+}
+
+impl Engine {
+    /// An engine with nothing open.
+    pub fn new(options: Options, scheduler: Scheduler, store: Box<dyn Store>, pool: Pool) -> Self {
+        let options = Options { depth: options.depth.max(1), ..options };
+        Self {
+            options,
+            scheduler,
+            store,
+            pool,
+            files: Files::default(),
+            calls: SlotMap::with_key(),
+            parts: SlotMap::with_key(),
+            pieces: SlotMap::with_key(),
+            flights: SlotMap::with_key(),
+            ready: VecDeque::new(),
+            streams: VecDeque::new(),
+            arrivals: VecDeque::new(),
+            unadmitted: VecDeque::new(),
+            in_store_count: 0,
+            wait_until: None,
+            counters: Counters::default(),
+            batch: Batch::default(),
+            finished: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Opens a file at the store.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn open(&mut self, how: OpenHow) -> Result<(FileKey, FileId), Errno> {
+        let opened = self.store.open(how)?;
+        Ok((self.files.insert(opened), opened.id))
+    }
+
+    /// Closes a file once its calls are answered. With `answer_to`, an [`Event::Done`] for that
+    /// origin says when the store has let go of it.
+    pub fn close(&mut self, file: FileKey, answer_to: Option<Origin>, events: &mut Vec<Event>) {
+        if let Some(open) = self.files.find_mut(file) {
+            open.closing = Some(answer_to.map_or(Closing::Silently, Closing::Answer));
+            self.close_if_quiet(file, events);
+        }
+    }
+
+    /// Size and times of an open file, as they are now.
+    ///
+    /// # Errors
+    /// The store's; `EBADF` for a file that is not open.
+    pub fn attributes(&mut self, file: FileKey) -> Result<Attributes, Errno> {
+        let open = self.files.find(file).ok_or(Errno::BADF)?;
+        self.store.attributes(open.store)
+    }
+
+    /// Takes a call on; it is answered by exactly one [`Event::Done`] unless abandoned.
+    ///
+    /// For a call with payload, either the payload is on its way already (`eager`) and is taken
+    /// with [`sink`](Self::sink), or [`Event::Pull`] asks for it piece by piece.
+    ///
+    /// # Errors
+    /// `EBADF` for a file that is not open.
+    pub fn submit(
+        &mut self,
+        now: Timestamp,
+        order: Order,
+        events: &mut Vec<Event>,
+    ) -> Result<CallKey, Errno> {
+        let open = self.files.find_mut(order.file).filter(|open| open.closing.is_none());
+        open.ok_or(Errno::BADF)?.calls_count += 1;
+        self.counters.calls += 1;
+        self.counters.reads += u64::from(order.action == Action::Read);
+        self.counters.writes += u64::from(order.action.takes_payload());
+        let key = self.calls.insert(Call {
+            origin: order.origin,
+            client: order.client,
+            class: order.class,
+            file: order.file,
+            action: order.action,
+            ranges: order.ranges,
+            eager: order.eager,
+            next_range_idx: 0,
+            next_base: 0,
+            parts: Vec::new(),
+            fault: None,
+            abandoned: false,
+            end: Offset(0),
+        });
+        self.start_parts(now, key, events);
+        Ok(key)
+    }
+
+    /// Gives up on a call whose peer has gone: what is queued is dropped, what is in the store finishes.
+    pub fn abandon(&mut self, now: Timestamp, key: CallKey, events: &mut Vec<Event>) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        call.abandoned = true;
+        for part in call.parts.clone() {
+            self.stop_part(now, part, events);
+        }
+        self.end_call_if_over(now, key, events);
+    }
+
+    /// A chunk of `part` has left for the peer, its memory is free again.
+    pub fn sent(&mut self, part: PartKey) {
+        if let Some(part) = self.parts.get_mut(part) {
+            part.unsent_count -= 1;
+        }
+    }
+
+    /// Does everything that can be done now, and says what the embedder has to do.
+    pub fn turn(&mut self, now: Timestamp, events: &mut Vec<Event>) {
+        loop {
+            let mut finished = std::mem::take(&mut self.finished);
+            self.store.take_finished(now, &mut finished);
+            let is_quiet = finished.is_empty();
+            for io in finished.drain(..) {
+                self.take_back(now, io, events);
+            }
+            self.finished = finished;
+            self.serve_waiting(now, events);
+            let has_started = self.feed_store(now, events);
+            if is_quiet && !has_started {
+                return;
+            }
+        }
+    }
+
+    /// What to wait for until the next turn.
+    pub fn wake(&self) -> Wake<'_> {
+        let wake = self.store.wake();
+        let deadline = match (wake.deadline, self.wait_until) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Wake { deadline, ..wake }
+    }
+
+    /// Replaces the policy; what is queued goes over to the new one in arrival order.
+    pub fn switch_policy(&mut self, now: Timestamp, policy: Box<dyn Policy>) {
+        self.scheduler.switch_policy(now, policy);
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The scheduler's own figures.
+    pub fn scheduler_stats(&self) -> Stats {
+        self.scheduler.stats()
+    }
+
+    /// Requests that wait in the scheduler, and requests that it has dispatched.
+    pub fn queued_and_in_flight(&self) -> (usize, usize) {
+        (self.scheduler.queued_count(), self.scheduler.in_flight_count())
+    }
+
+    /// The policy's name.
+    pub fn policy_name(&self) -> &'static str {
+        self.scheduler.policy_name()
+    }
+
+    /// The store, for its name and counters.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// How many files are open at the store.
+    pub fn open_files_count(&self) -> usize {
+        self.files.open_count()
+    }
+
+    /// How many calls are not answered yet.
+    pub fn calls_count(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Starts calls at the store until the depth is reached or nothing is left; whether any was started.
+    fn feed_store(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
+        let mut has_started = false;
+        self.wait_until = None;
+        loop {
+            while self.in_store_count < self.options.depth && self.start_next(now, events) {
+                has_started = true;
+            }
+            let is_full = self.in_store_count >= self.options.depth
+                || !self.ready.is_empty()
+                || self.streams.len() >= self.options.streams_max;
+            if is_full || !self.ask_scheduler(now) {
+                break;
+            }
+        }
+        self.store.flush();
+        has_started
+    }
+
+    /// Takes the scheduler's next decision on; whether it was a batch.
+    fn ask_scheduler(&mut self, now: Timestamp) -> bool {
+        let mut batch = std::mem::take(&mut self.batch);
+        let decision = self.scheduler.next(now, &mut batch);
+        let is_batch = match decision {
+            Decision::Dispatch => {
+                self.plan(batch.members());
+                true
+            }
+            Decision::Wait { until } => {
+                self.wait_until = Some(until);
+                false
+            }
+            Decision::Idle => false,
+        };
+        self.batch = batch;
+        is_batch
+    }
+
+    pub(crate) fn close_if_quiet(&mut self, key: FileKey, events: &mut Vec<Event>) {
+        let Some(open) = self.files.find(key) else { return };
+        let (Some(closing), 0) = (open.closing, open.calls_count) else { return };
+        let (open, retired) = self.files.remove(key).expect("it was just found");
+        self.store.close(open.store);
+        if let Some(index) = retired {
+            self.scheduler.retire(index).expect("a file without calls has no live requests");
+        }
+        if let Closing::Answer(origin) = closing {
+            let end = Offset(0);
+            events.push(Event::Done { origin, outcome: Ok(Bytes::ZERO), end });
+        }
+    }
+
+    /// Takes an abandoned part back as far as that is still possible.
+    fn stop_part(&mut self, now: Timestamp, key: PartKey, events: &mut Vec<Event>) {
+        let Some(part) = self.parts.get_mut(key) else { return };
+        part.started_bytes = part.length();
+        let queued = part.id.filter(|_| !part.is_active);
+        if queued.is_some_and(|id| self.scheduler.cancel(now, id) == Cancellation::Cancelled) {
+            part.id = None;
+        }
+        let pieces = &mut self.pieces;
+        part.pieces.retain(|key| {
+            let is_in_store = matches!(pieces[*key].state, PieceState::InStore);
+            if !is_in_store {
+                pieces.remove(*key);
+            }
+            is_in_store
+        });
+        self.end_part_if_over(now, key, events);
+    }
+}
+
+/// A call as the embedder hands it in.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Who asks.
+    pub origin: Origin,
+    /// The client, for the guard and for patterns.
+    pub client: ClientId,
+    /// The sharing class.
+    pub class: ClassId,
+    /// Which open file.
+    pub file: FileKey,
+    /// What to do.
+    pub action: Action,
+    /// Where.
+    pub ranges: Ranges,
+    /// Whether the payload is on its way without an [`Event::Pull`].
+    pub eager: bool,
+}
+
+/// How the scheduler sees an action.
+pub(crate) fn access_of(action: Action) -> Access {
+    match action {
+        Action::Read => Access::Read,
+        Action::Write => Access::Write,
+        Action::Append | Action::Truncate(_) | Action::Allocate { .. } => Access::Alone,
+        Action::Sync | Action::DataSync | Action::Advise { .. } => Access::Sync,
+    }
+}
