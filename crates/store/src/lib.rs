@@ -2,10 +2,20 @@
 //!
 //! [`PosixStore`] is the real one: files through the kernel, by io_uring or threads.
 //! [`MemoryStore`] keeps files in memory and measures everything but the storage.
+//! [`Modelled`] and [`Faulty`] go around any of them: one is as slow as the device that it
+//! stands for, the other as bad as its rules say.
 
+mod faults;
+mod faulty;
+mod held;
 mod memory;
+mod modelled;
+mod placement;
 mod posix;
 mod slab;
 
+pub use faults::{Faults, FaultsError};
+pub use faulty::Faulty;
 pub use memory::{MemoryOptions, MemoryStore};
+pub use modelled::{Modelled, TimeScale, TimeScaleError};
 pub use posix::{PosixEngine, PosixOptions, PosixStore};

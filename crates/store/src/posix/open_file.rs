@@ -11,9 +11,11 @@ use rustix::io::Errno;
 
 use super::sys;
 
+/// `O_DSYNC` of the generic kernel headers. rustix's `DSYNC` has both bits of `O_SYNC`, so it cannot tell them apart.
+pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(0o10000);
+
 /// What of a client's `open(2)` flags means something to a file that exists already.
-const FLAGS_KEPT: OFlags =
-    OFlags::ACCMODE.union(OFlags::APPEND).union(OFlags::DIRECT).union(OFlags::SYNC).union(OFlags::DSYNC);
+const FLAGS_KEPT: OFlags = OFlags::ACCMODE.union(OFlags::APPEND).union(OFlags::DIRECT).union(OFlags::SYNC).union(DSYNC);
 
 /// How often a walk that raced with a rename or a signal is tried again before its error is believed.
 const OPEN_TRIES_MAX: usize = 16;
@@ -96,7 +98,7 @@ impl OpenFile {
     /// How much is on the device when a write returns: 0 nothing, 1 the data, 2 all that `fsync` would bring.
     pub(super) fn durability(&self) -> u8 {
         // O_SYNC holds the bit of O_DSYNC.
-        u8::from(self.flags().contains(OFlags::DSYNC)) + u8::from(self.flags().contains(OFlags::SYNC))
+        u8::from(self.flags().contains(DSYNC)) + u8::from(self.flags().contains(OFlags::SYNC))
     }
 
     /// Whether the file system is known to have no way of trying a read without waiting.

@@ -48,25 +48,16 @@ unsafe impl Send for InFlight {}
 pub(super) struct Ring {
     ring: IoUring,
     in_flight: Slab<InFlight>,
+    /// The most works in flight: as many as there are places for completions, so that none overflows.
+    in_flight_max: usize,
     truncates: bool,
-}
-
-/// What became of a work that was pushed.
-#[derive(Debug)]
-pub(super) enum Pushed {
-    /// The ring has it.
-    Taken,
-    /// There is no room until [`Ring::submit`].
-    Full(Work),
-    /// This kernel's ring has no such call.
-    Unsupported(Work),
 }
 
 impl Ring {
     /// A ring with room for `entries` pushes between two submits.
     pub(super) fn new(entries: usize) -> Result<Self, Errno> {
         let entries = u32::try_from(entries).unwrap_or(u32::MAX).max(1);
-        let ring = IoUring::builder().setup_clamp().build(entries).map_err(errno)?;
+        let mut ring = IoUring::builder().setup_clamp().build(entries).map_err(errno)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe).map_err(errno)?;
         let has = |code| probe.is_supported(code);
@@ -75,17 +66,27 @@ impl Ring {
         if !complete || !ring.params().is_feature_nodrop() || !ring.params().is_feature_rw_cur_pos() {
             return Err(Errno::OPNOTSUPP);
         }
-        Ok(Self { ring, in_flight: Slab::default(), truncates: has(opcode::Ftruncate::CODE) })
+        let truncates = has(opcode::Ftruncate::CODE);
+        let in_flight_max = ring.completion().capacity();
+        Ok(Self { ring, in_flight: Slab::default(), in_flight_max, truncates })
+    }
+
+    /// Whether this kernel's ring knows the call for `step`.
+    pub(super) fn supports(&self, step: Step) -> bool {
+        self.truncates || !matches!(step, Step::Truncate(_))
+    }
+
+    /// Whether [`push`](Self::push) has room; [`submit`](Self::submit) or [`pop`](Self::pop) may make some.
+    pub(super) fn has_room(&mut self) -> bool {
+        self.in_flight.len() < self.in_flight_max && !self.ring.submission().is_full()
     }
 
     /// Puts the next step of `work` into the ring.
-    pub(super) fn push(&mut self, mut work: Work) -> Pushed {
-        if matches!(work.step(), Step::Truncate(_)) && !self.truncates {
-            return Pushed::Unsupported(work);
-        }
-        if self.ring.submission().is_full() {
-            return Pushed::Full(work);
-        }
+    ///
+    /// # Panics
+    /// If there is no room.
+    pub(super) fn push(&mut self, mut work: Work) {
+        assert!(self.has_room(), "the ring is full");
         let slices: Vec<Slice> =
             work.pieces().map(|piece| Slice { base: piece.as_mut_ptr(), length: piece.len() }).collect();
         let mut entry = entry_for(&work, &slices);
@@ -98,20 +99,13 @@ impl Ring {
         // SAFETY: the slices' vector and the buffers it points to are owned by `in_flight` until the
         // completion with this number is popped (moving their owner does not move them), and so is the file.
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(u64::from(number))) };
-        debug_assert!(pushed.is_ok(), "the ring had room");
-        Pushed::Taken
+        pushed.expect("room was seen above");
     }
 
-    /// Passes on what was pushed. Whether the kernel took it all.
+    /// Passes on what was pushed. Whether the kernel took it all; if not (a signal, memory short), it
+    /// stays for the next time.
     pub(super) fn submit(&mut self) -> bool {
-        // A refusal is for now only (a signal, the kernel short of memory): the entries stay, and
-        // `has_unsubmitted` says so.
-        if self.has_unsubmitted() { self.ring.submit().is_ok() && !self.has_unsubmitted() } else { true }
-    }
-
-    /// Whether something is pushed that the kernel has not taken.
-    pub(super) fn has_unsubmitted(&mut self) -> bool {
-        !self.ring.submission().is_empty()
+        self.ring.submission().is_empty() || (self.ring.submit().is_ok() && self.ring.submission().is_empty())
     }
 
     /// A work whose step is finished, with the result of the step.

@@ -150,3 +150,70 @@ impl Work {
         Next::Finished
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_pool::{Pool, Share};
+
+    use super::*;
+
+    /// A call of two 4 KiB buffers on a file of 8 KiB.
+    fn work(operation: Operation) -> Work {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8192).unwrap();
+        let pool = Pool::new(Bytes::mib(1)).unwrap();
+        let buffers = (0..2).map(|_| pool.try_take(Bytes(4096), Share::Dispatch).unwrap()).collect();
+        let io = Io { token: 0, files: Vec::new(), operation, buffers, outcome: Ok(Bytes(1)), end: Offset(0) };
+        Work::new(io, Arc::new(OpenFile::from_descriptor(file.into()).unwrap().0))
+    }
+
+    #[test]
+    fn a_read_that_stops_short_in_the_middle_goes_on_from_there() {
+        let mut work = work(Operation::Read(Offset(0)));
+        assert_eq!((work.begin(), work.step()), (Next::Step, Step::Read(0)));
+        assert_eq!(work.advance(Ok(5000)), Next::Step);
+        assert_eq!(work.step(), Step::Read(5000));
+        assert_eq!(work.pieces().map(|piece| piece.len()).collect::<Vec<_>>(), [3192]);
+        assert_eq!(work.advance(Ok(3192)), Next::Finished);
+        assert_eq!(work.io.outcome, Ok(Bytes(8192)));
+    }
+
+    #[test]
+    fn a_read_that_stops_at_the_end_of_the_file_is_over() {
+        let mut work = work(Operation::Read(Offset(5000)));
+        assert_eq!(work.advance(Ok(3192)), Next::Finished);
+        assert_eq!(work.io.outcome, Ok(Bytes(3192)));
+    }
+
+    #[test]
+    fn an_error_after_some_bytes_is_the_outcome_of_a_read_and_a_short_count_of_a_write() {
+        let mut read = work(Operation::Read(Offset(0)));
+        assert_eq!(read.advance(Ok(4096)), Next::Step);
+        assert_eq!(read.advance(Err(Errno::IO)), Next::Finished);
+        assert_eq!(read.io.outcome, Err(Errno::IO));
+        for operation in [Operation::Write(Offset(0)), Operation::Append] {
+            let mut write = work(operation);
+            assert_eq!(write.advance(Ok(4096)), Next::Step);
+            assert_eq!(write.advance(Err(Errno::NOSPC)), Next::Finished);
+            assert_eq!(write.io.outcome, Ok(Bytes(4096)));
+        }
+    }
+
+    #[test]
+    fn a_write_that_moves_nothing_is_not_tried_for_ever() {
+        let mut work = work(Operation::Write(Offset(0)));
+        assert_eq!(work.advance(Ok(0)), Next::Finished);
+        assert_eq!(work.io.outcome, Ok(Bytes(0)));
+    }
+
+    #[test]
+    fn interruptions_are_tried_again_but_not_for_ever() {
+        let mut work = work(Operation::Sync);
+        for _ in 0..RETRIES_MAX {
+            assert_eq!(work.advance(Err(Errno::AGAIN)), Next::Step);
+            assert!(work.is_retry());
+        }
+        assert_eq!(work.advance(Err(Errno::AGAIN)), Next::Finished);
+        assert_eq!(work.io.outcome, Err(Errno::AGAIN));
+    }
+}

@@ -1,0 +1,216 @@
+//! Any store as if it were on another device: its calls finish when a device model says so.
+//!
+//! A call goes to the wrapped store at once. What it would have taken on the device is computed
+//! in virtual time ([`Device`]), and the finished call is kept until then. The time is absolute:
+//! it follows from the end of the call before, so a timer that is late does not make the device
+//! slower, and a device that is kept busy delivers exactly what its model says. This holds as
+//! long as the wrapped store is the faster one; the counter `store_late` says how often it was not.
+//!
+//! The model stands for the bare device, with no cache of the operating system in front of it:
+//! every byte read or written is charged, and there is nothing to be had without waiting
+//! ([`Store::try_now`] declines). A sync waits until the device is idle; what only changes
+//! metadata is not charged.
+
+use std::fmt;
+
+use forebay_device::{Device, Profile};
+use forebay_engine::store::{Attributes, Io, OpenHow, Opened, Operation, Store, StoreFile, Wake};
+use forebay_units::{Bytes, Direction, Offset, Timestamp};
+use rustix::io::Errno;
+
+use crate::held::{Held, earlier};
+use crate::placement::Placement;
+
+const MILLION: u64 = 1_000_000;
+
+/// How much real time a nanosecond of the device takes: 1, or less to have a test finish sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeScale {
+    millionths: u64,
+}
+
+/// A store behind a device model, in real time.
+#[derive(Debug)]
+pub struct Modelled<S> {
+    inner: S,
+    device: Device,
+    time_scale: TimeScale,
+    placement: Placement,
+    held: Held<()>,
+    returned: Vec<Io>,
+    /// Real time by which calls were released after they were due.
+    oversleep_ns: u64,
+    /// Calls for which the wrapped store took longer than the device would have.
+    store_late: u64,
+}
+
+impl<S: Store> Modelled<S> {
+    /// `inner` as if on a device of `profile`.
+    pub fn new(inner: S, profile: Profile, time_scale: TimeScale) -> Self {
+        Self {
+            inner,
+            device: Device::new(profile),
+            time_scale,
+            placement: Placement::default(),
+            held: Held::default(),
+            returned: Vec::new(),
+            oversleep_ns: 0,
+            store_late: 0,
+        }
+    }
+
+    /// When the call is finished on the device, in real time.
+    fn completion(&mut self, now: Timestamp, io: &Io) -> Timestamp {
+        let arrival = self.time_scale.to_virtual(now);
+        let file = io.files[0];
+        let length = Bytes(io.buffers.iter().map(|buffer| buffer.len() as u64).sum());
+        let done = match io.operation {
+            Operation::Read(offset) => {
+                // What lies behind the end of the file is not on the device.
+                let length = self.size(file).map_or(length, |size| length.min(Bytes(size.0) - Bytes(offset.0)));
+                self.transfer(arrival, Direction::Read, file, offset, length)
+            }
+            Operation::Write(offset) => self.transfer(arrival, Direction::Write, file, offset, length),
+            Operation::Append => {
+                let end = Offset(self.size(file).unwrap_or_default().0);
+                self.transfer(arrival, Direction::Write, file, end, length)
+            }
+            Operation::Sync | Operation::DataSync => arrival.max(self.device.busy_until()),
+            Operation::Truncate(_) | Operation::Allocate { .. } | Operation::Advise { .. } => arrival,
+        };
+        self.time_scale.to_real(done)
+    }
+
+    fn transfer(
+        &mut self,
+        arrival: Timestamp,
+        direction: Direction,
+        file: StoreFile,
+        offset: Offset,
+        length: Bytes,
+    ) -> Timestamp {
+        let position = self.placement.start_of(file).wrapping_add(offset.0);
+        self.device.serve(arrival, direction, position, length)
+    }
+
+    fn size(&mut self, file: StoreFile) -> Option<Bytes> {
+        self.inner.attributes(file).ok().map(|attributes| attributes.size)
+    }
+}
+
+impl<S: Store> Store for Modelled<S> {
+    fn name(&self) -> String {
+        format!("modelled({})", self.device.profile().name)
+    }
+
+    fn open(&mut self, how: OpenHow) -> Result<Opened, Errno> {
+        let opened = self.inner.open(how)?;
+        let inner = &mut self.inner;
+        self.placement.open(opened, || inner.attributes(opened.file).unwrap_or_default().size);
+        Ok(opened)
+    }
+
+    fn close(&mut self, file: StoreFile) {
+        self.placement.close(file);
+        self.inner.close(file);
+    }
+
+    fn attributes(&mut self, file: StoreFile) -> Result<Attributes, Errno> {
+        self.inner.attributes(file)
+    }
+
+    fn start(&mut self, now: Timestamp, mut io: Io) {
+        let due = self.completion(now, &io);
+        self.held.mark(&mut io, due, ());
+        self.inner.start(now, io);
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
+    fn take_finished(&mut self, now: Timestamp, finished: &mut Vec<Io>) {
+        self.inner.take_finished(now, &mut self.returned);
+        for io in self.returned.drain(..) {
+            self.store_late += u64::from(self.held.put_back(now, io));
+        }
+        while let Some(released) = self.held.release(now) {
+            self.oversleep_ns += (now - released.due).0;
+            finished.push(released.io);
+        }
+    }
+
+    fn wake(&self) -> Wake<'_> {
+        let inner = self.inner.wake();
+        Wake { deadline: earlier(inner.deadline, self.held.next_due()), ..inner }
+    }
+
+    /// One call for each disk or channel: a single disk serves in the order of arrival, so a
+    /// second call in progress would only take it out of the scheduler's hands.
+    fn depth_default(&self) -> usize {
+        self.device.profile().members as usize
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let statistics = self.device.statistics();
+        let mut counters = vec![
+            ("device_requests", statistics.requests),
+            ("device_bytes", statistics.bytes),
+            ("seeks", statistics.seeks),
+            ("sequential", statistics.sequential),
+            ("busy_ns", statistics.busy_ns),
+            ("oversleep_ns", self.oversleep_ns),
+            ("store_late", self.store_late),
+        ];
+        counters.extend(self.inner.counters());
+        counters
+    }
+}
+
+impl TimeScale {
+    /// The device's own time.
+    pub const ONE: Self = Self { millionths: MILLION };
+    /// Below a tenth, timers are not exact enough for the times of a disk.
+    pub const MIN: f64 = 0.1;
+    /// Enough for a device that is slow enough to watch.
+    pub const MAX: f64 = 100.0;
+
+    /// A scale of `factor`, to a millionth.
+    ///
+    /// # Errors
+    /// If it is not between [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
+    pub fn new(factor: f64) -> Result<Self, TimeScaleError> {
+        if !(Self::MIN..=Self::MAX).contains(&factor) {
+            return Err(TimeScaleError { factor });
+        }
+        Ok(Self { millionths: (factor * MILLION as f64).round() as u64 })
+    }
+
+    fn to_virtual(self, real: Timestamp) -> Timestamp {
+        Timestamp(multiply_divide(real.0, MILLION, self.millionths))
+    }
+
+    fn to_real(self, virtual_time: Timestamp) -> Timestamp {
+        Timestamp(multiply_divide(virtual_time.0, self.millionths, MILLION))
+    }
+}
+
+fn multiply_divide(value: u64, by: u64, divisor: u64) -> u64 {
+    let result = u128::from(value) * u128::from(by) / u128::from(divisor);
+    u64::try_from(result).unwrap_or(u64::MAX)
+}
+
+/// A time scale that is out of range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeScaleError {
+    factor: f64,
+}
+
+impl fmt::Display for TimeScaleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (min, max) = (TimeScale::MIN, TimeScale::MAX);
+        write!(f, "time scale {} is out of range: {min} to {max}", self.factor)
+    }
+}
+
+impl std::error::Error for TimeScaleError {}
