@@ -29,6 +29,11 @@ impl<T> Slab<T> {
         self.places.get(number as usize)?.as_ref()
     }
 
+    /// The value under `number`, to be changed.
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+        self.places.get_mut(number as usize)?.as_mut()
+    }
+
     /// Takes the value out.
     pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
         let value = self.places.get_mut(number as usize)?.take()?;
