@@ -162,7 +162,8 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         let leaf = &self.leaves[index as usize];
         let at = leaf.keys[..leaf.len].partition_point(|k| *k < key);
         let below = if at > 0 { self.entry(index, at - 1) } else { self.last_of(leaf.prev) };
-        let at_or_above = if at < leaf.len { self.entry(index, at) } else { self.entry(leaf.next, 0) };
+        let at_or_above =
+            if at < leaf.len { self.entry(index, at) } else { self.entry(leaf.next, 0) };
         Neighbours { below, at_or_above }
     }
 
@@ -179,7 +180,11 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         let index = self.leaf_of(key);
         let leaf = &self.leaves[index as usize];
         let at = leaf.keys[..leaf.len].partition_point(|k| *k < key);
-        if at < leaf.len { Iter { map: self, leaf: index, at } } else { Iter { map: self, leaf: leaf.next, at: 0 } }
+        if at < leaf.len {
+            Iter { map: self, leaf: index, at }
+        } else {
+            Iter { map: self, leaf: leaf.next, at: 0 }
+        }
     }
 
     /// Puts `value` at `key` and returns what was there before.
@@ -422,8 +427,10 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
             }
             let (parent, node_slot) = path.steps[level - 1];
             let left_slot = node_slot.saturating_sub(1);
-            let (left_index, right_index) =
-                (self.inners[parent as usize].children[left_slot], self.inners[parent as usize].children[left_slot + 1]);
+            let (left_index, right_index) = (
+                self.inners[parent as usize].children[left_slot],
+                self.inners[parent as usize].children[left_slot + 1],
+            );
             let bound = self.inners[parent as usize].keys[left_slot + 1];
             let (left, right) = pair(&mut self.inners, left_index, right_index);
             right.keys[0] = bound;
@@ -432,7 +439,8 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
                 balance(&mut left.keys, &mut right.keys, left.len, right.len);
                 balance(&mut left.children, &mut right.children, left.len, right.len);
                 (left.len, right.len) = (total / 2, total - total / 2);
-                self.inners[parent as usize].keys[left_slot + 1] = self.inners[right_index as usize].keys[0];
+                self.inners[parent as usize].keys[left_slot + 1] =
+                    self.inners[right_index as usize].keys[0];
                 break;
             }
             left.keys[left.len..total].copy_from_slice(&right.keys[..right.len]);
@@ -489,7 +497,8 @@ impl<K: Ord + Copy> Inner<K> {
 
 /// Two different elements, both to be changed.
 fn pair<T>(all: &mut [T], a: u32, b: u32) -> (&mut T, &mut T) {
-    let [a, b] = all.get_disjoint_mut([a as usize, b as usize]).expect("a node is never its own sibling");
+    let [a, b] =
+        all.get_disjoint_mut([a as usize, b as usize]).expect("a node is never its own sibling");
     (a, b)
 }
 
@@ -560,7 +569,9 @@ mod tests {
             assert!(inner.len >= if depth == 0 { 2 } else { MIN });
             let bound = |i: usize| if i == 0 { low } else { inner.keys[i] };
             let upper = |i: usize| if i + 1 == inner.len { high } else { inner.keys[i + 1] - 1 };
-            (0..inner.len).map(|i| self.check_node(inner.children[i], depth + 1, bound(i), upper(i))).sum()
+            (0..inner.len)
+                .map(|i| self.check_node(inner.children[i], depth + 1, bound(i), upper(i)))
+                .sum()
         }
     }
 
@@ -639,8 +650,11 @@ mod tests {
         (0..4_096u32).for_each(|k| assert_eq!(map.insert(k, k), None));
         let room = (map.leaves.capacity(), map.inners.capacity());
         for round in 0..50u32 {
-            (0..4_096u32).for_each(|k| assert!(map.remove(k.wrapping_mul(2_654_435_761) % 4_096).is_some()));
-            (0..4_096u32).for_each(|k| assert_eq!(map.insert((k.wrapping_mul(40_503) + round) % 4_096, k), None));
+            (0..4_096u32)
+                .for_each(|k| assert!(map.remove(k.wrapping_mul(2_654_435_761) % 4_096).is_some()));
+            (0..4_096u32).for_each(|k| {
+                assert_eq!(map.insert((k.wrapping_mul(40_503) + round) % 4_096, k), None)
+            });
             map.check();
         }
         assert_eq!((map.leaves.capacity(), map.inners.capacity()), room);

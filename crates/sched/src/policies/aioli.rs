@@ -1,0 +1,528 @@
+//! aIOLi: large requests from what many processes ask for, in offset order, with quanta that learn.
+//!
+//! Source:      Lebre, Huard, Denneulin, Sowa 2006, sections 3.3-3.4; the waits after AGIOS 2015,
+//!              section 2.1.
+//! Idea:        every run starts with a quantum of nothing and earns `quantum_bytes` of its queue at
+//!              each step, a step being a batch of any queue. Queues with a run that has earned its
+//!              size go by the age of the oldest such run; inside a queue the sweep decides. How
+//!              well a batch used its quantum doubles or halves `quantum_bytes`. When the sweep
+//!              would have to jump although a process that was just served may yet bring the
+//!              continuation, the queue waits for it, briefly, while other queues go on.
+//! Units:       quanta in bytes, waits in nanoseconds, `passes_max` in batches.
+//! Cost:        add O(log n), select O(log n + log M) amortised for n requests in M queues.
+//! Deviations:  1. Queues go by their oldest eligible run, not by the run that would be served: the
+//!                 lowest offset can always be younger than a starving run, and no bound holds then.
+//!              2. Inside the chosen queue, the run that continues the last batch goes even if it
+//!                 has not earned its size: it costs no seek, and serving what lies behind it first
+//!                 would cost two.
+//!              3. One rule replaces AGIOS' two waits (shift, better aggregation): wait when the sweep
+//!                 would jump, for a request at the end of the last batch or one that closes the gap.
+//!                 Both were attempts to predict exactly that arrival. It needs somebody who was
+//!                 served and is not back, and it disarms itself: a wait that fails doubles the
+//!                 number of jumps before the next one.
+//!              4. While batches of the queue are in flight and waits have paid before, the wait goes on
+//!                 until those are complete, and only then for `wait_max`: on a device that seeks, the
+//!                 next batch could not start earlier anyhow, and the process that is waited for
+//!                 may be one of those being served. Otherwise two groups of processes that have
+//!                 drifted apart never come together again at a depth above one.
+//!              5. A jump goes to the lowest run, as in the paper, where the queue's batches are
+//!                 sequential, because the processes that lag are behind and must catch up; where they
+//!                 are not, it goes on upwards (C-LOOK), which shortens the seeks.
+//!              6. Thresholds of the adaptation are ours; the paper gives none.
+//!              7. Every so often a queue's oldest eligible run goes first (see `sweep`).
+//!              8. A sweep looks at no more than 32 runs for an eligible one; then the oldest goes.
+//! Loses when:  the device gains nothing from order (waits are then off, but not the bookkeeping), or
+//!              processes stop at every jump: each failed wait costs up to `wait_max`.
+
+use alloc::vec::Vec;
+
+use forebay_units::{ByteRange, Bytes, FileIndex, Nanos, Offset, Timestamp};
+
+use crate::continuation::{Arrival, Continuation};
+use crate::ordered_map::OrderedMap;
+use crate::policy::{Limits, Policy, Selection};
+use crate::request::Accepted;
+use crate::runs::{Joined, QueueIndex, Removed, Run, RunIndex, RunSet, Runs};
+use crate::sweep::{SCAN_MAX, Sweep};
+
+/// Parameters of [`Aioli`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AioliSettings {
+    /// What a new queue's runs earn a step: from `quantum_bytes_min` on, never more than
+    /// `run_bytes_max`; by default 32 KiB as in the paper's example.
+    pub quantum_bytes: Bytes,
+    /// The least that adaptation leaves: 512 bytes to `quantum_bytes`, by default 4 KiB.
+    pub quantum_bytes_min: Bytes,
+    /// Batches of a queue before its oldest eligible run must go: 1 to 1,024, by default 16.
+    pub passes_max: u32,
+    /// Longest that a queue is held back for its own batches in flight, once waits have paid:
+    /// 0 (never) to 1 s, by default 200 ms, a little above two largest batches on a slow disk.
+    pub hold_max: Nanos,
+    /// Whether the device is kept for a file whose reader is expected back at once.
+    pub synchronous_wait: SynchronousWait,
+}
+
+/// Whether other files wait for a synchronous reader between two of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SynchronousWait {
+    /// Never, as in AGIOS.
+    Off,
+    /// As long as it pays, for a largest batch's worth of bytes at a time, as in aIOLi 2006, section 3.4.2.
+    On,
+}
+
+impl Default for AioliSettings {
+    fn default() -> Self {
+        Self {
+            quantum_bytes: Bytes::kib(32),
+            quantum_bytes_min: Bytes::kib(4),
+            passes_max: 16,
+            hold_max: Nanos::millis(200),
+            synchronous_wait: SynchronousWait::Off,
+        }
+    }
+}
+
+/// The longest wait that can pay, for a device on which a random request of the usual size takes
+/// `random` and a sequential one `sequential`: never more than `wait_max` nor than the seek it may save,
+/// and nothing where order gains less than a tenth.
+pub fn effective_wait(random: Nanos, sequential: Nanos, wait_max: Nanos) -> Nanos {
+    if u128::from(random.0) * 10 <= u128::from(sequential.0) * 11 {
+        return Nanos::ZERO;
+    }
+    (random - sequential).min(wait_max)
+}
+
+/// The policy aIOLi.
+///
+/// Bounds, with A = `run_bytes_max`, B = `passes_max`, W = `wait_max`:
+/// - a run is eligible within ⌈A / `quantum_bytes_min`⌉ steps of the arrival of its oldest request;
+/// - between two batches of a queue there is one wait, of at most W after its last batch in flight
+///   is complete, and of at most `hold_max` + W in all;
+/// - a run with k older ones in its queue is passed over by at most (k + 1) · (B + 1) batches of it;
+/// - with P requests queued when a request arrives, at most (P + 1) · (B + 1) + ⌈A / `quantum_bytes_min`⌉
+///   batches leave up to and including its own. (The synchronous wait, if on, lets other queues
+///   wait for up to `batch_bytes_max` more at each of them.)
+#[derive(Clone, Debug)]
+pub struct Aioli {
+    settings: AioliSettings,
+    limits: Limits,
+    runs: Runs<Need, Memory>,
+    /// Batches dispatched, plus steps that were skipped because nothing could have happened in them.
+    step: u64,
+    /// Runs that have not earned their size, by need.
+    maturing: RunSet,
+    /// Runs that have, by the arrival of their oldest request.
+    eligible: RunSet,
+    /// Queues by the step at which their next run matures; those that wait are not here.
+    coming: OrderedMap<(u64, u32), ()>,
+    /// Queues by their oldest eligible run; those that wait are not here.
+    ready: OrderedMap<u64, u32>,
+    /// Queues that wait, by the end of the wait.
+    waits: OrderedMap<(Timestamp, u32), ()>,
+    turn: Turn,
+}
+
+/// How much the growth of the queue must reach for a run to be eligible.
+#[derive(Clone, Copy, Debug, Default)]
+struct Need {
+    growth: u64,
+    is_eligible: bool,
+}
+
+/// What is kept about a queue, also while it is empty.
+#[derive(Clone, Copy, Debug, Default)]
+struct Memory {
+    growth: Growth,
+    sweep: Sweep,
+    continuation: Continuation,
+    coming: Option<u64>,
+    ready: Option<u64>,
+    wait: Option<Timestamp>,
+}
+
+/// What a request present for ever would have earned by each step. One line for a whole queue:
+/// when `quantum_bytes` changes, no run of the queue changes its place in the order of needs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Growth {
+    earned: u64,
+    at_step: u64,
+    quantum_bytes: u64,
+}
+
+/// The queue served last, and how much it got in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    queue: Option<QueueIndex>,
+    bytes: Bytes,
+    /// Until when the device is kept for it.
+    kept_until: Option<Timestamp>,
+}
+
+impl Growth {
+    fn at(&self, step: u64) -> u64 {
+        self.earned.saturating_add(self.quantum_bytes.saturating_mul(step - self.at_step))
+    }
+
+    /// The first step at which growth reaches `need`.
+    fn step_of(&self, need: u64) -> u64 {
+        self.at_step + need.saturating_sub(self.earned).div_ceil(self.quantum_bytes)
+    }
+
+    fn change(&mut self, step: u64, quantum_bytes: u64) {
+        *self = Self { earned: self.at(step), at_step: step, quantum_bytes };
+    }
+}
+
+impl Aioli {
+    /// Nothing queued, nothing learned.
+    pub fn new(limits: &Limits, settings: AioliSettings) -> Self {
+        assert!(
+            Bytes(512) <= settings.quantum_bytes_min
+                && settings.quantum_bytes_min <= settings.quantum_bytes,
+            "quantum_bytes_min is 512 to quantum_bytes"
+        );
+        assert!((1..=1024).contains(&settings.passes_max), "passes_max is 1 to 1,024");
+        assert!(settings.hold_max <= Nanos::secs(1), "hold_max is 0 to 1 s");
+        let cap = |bytes: Bytes| bytes.min(limits.run_bytes_max.max(Bytes(512)));
+        let settings = AioliSettings {
+            quantum_bytes: cap(settings.quantum_bytes),
+            quantum_bytes_min: cap(settings.quantum_bytes_min),
+            ..settings
+        };
+        Self {
+            settings,
+            limits: *limits,
+            runs: Runs::new(limits),
+            step: 0,
+            maturing: RunSet::default(),
+            eligible: RunSet::default(),
+            coming: OrderedMap::new(),
+            ready: OrderedMap::new(),
+            waits: OrderedMap::new(),
+            turn: Turn::default(),
+        }
+    }
+
+    fn unfile(&mut self, index: RunIndex, run: &Run<Need>) {
+        match run.note.is_eligible {
+            true => self.eligible.remove(run.queue, run.min_seq, index),
+            false => self.maturing.remove(run.queue, run.note.growth, index),
+        }
+    }
+
+    /// Files a run that has earned `quantum` so far.
+    fn file(&mut self, index: RunIndex, quantum: u64) {
+        let run = self.runs.run(index);
+        let earned = self.runs.queue(run.queue).note.growth.at(self.step);
+        let growth = earned.saturating_sub(quantum).saturating_add(run.bytes().0);
+        self.maturing.insert(run.queue, growth, index);
+        *self.runs.note_mut(index) = Need { growth, is_eligible: false };
+    }
+
+    /// What `run` has earned by now.
+    fn quantum(&self, run: &Run<Need>) -> u64 {
+        let earned = self.runs.queue(run.queue).note.growth.at(self.step);
+        earned.saturating_add(run.bytes().0).saturating_sub(run.note.growth)
+    }
+
+    /// The quanta of the parts of a joined run, which are taken out of their sets.
+    fn unfile_parts(&mut self, joined: &Joined<Need>) -> u64 {
+        let before = joined.before.map(|run| (joined.run, run));
+        before.into_iter().chain(joined.absorbed).fold(0, |sum, (index, run)| {
+            self.unfile(index, &run);
+            self.quantum(&run).saturating_add(sum)
+        })
+    }
+
+    /// Files `queue` anew after its runs, its growth or its wait have changed.
+    fn refile(&mut self, queue: QueueIndex) {
+        let note = self.runs.queue(queue).note;
+        let is_free = note.wait.is_none();
+        let coming = self
+            .maturing
+            .first(queue)
+            .filter(|_| is_free)
+            .map(|(need, _)| note.growth.step_of(need));
+        let ready = self.eligible.first(queue).filter(|_| is_free).map(|(seq, _)| seq);
+        if coming != note.coming {
+            note.coming.map(|step| self.coming.remove((step, queue.0)));
+            coming.map(|step| self.coming.insert((step, queue.0), ()));
+        }
+        if ready != note.ready {
+            note.ready.map(|seq| self.ready.remove(seq));
+            ready.map(|seq| self.ready.insert(seq, queue.0));
+        }
+        let memory = self.runs.queue_note_mut(queue);
+        (memory.coming, memory.ready) = (coming, ready);
+    }
+
+    /// Makes eligible whatever has earned its size by this step.
+    fn mature(&mut self) {
+        while let Some(((_, queue), ())) =
+            self.coming.first().filter(|((step, _), ())| *step <= self.step)
+        {
+            let queue = QueueIndex(queue);
+            let earned = self.runs.queue(queue).note.growth.at(self.step);
+            while let Some((need, run)) =
+                self.maturing.first(queue).filter(|(need, _)| *need <= earned)
+            {
+                self.maturing.remove(queue, need, run);
+                self.eligible.insert(queue, self.runs.run(run).min_seq, run);
+                self.runs.note_mut(run).is_eligible = true;
+            }
+            self.refile(queue);
+        }
+    }
+
+    fn candidate(&self, queue: QueueIndex) -> RunIndex {
+        let (_, oldest) = self.eligible.first(queue).expect("a ready queue has an eligible run");
+        let Memory { sweep, continuation, .. } = self.runs.queue(queue).note;
+        if sweep.is_oldest_due(self.settings.passes_max) {
+            return oldest;
+        }
+        if let Some(next) = continuation.end().and_then(|end| self.runs.starting_at(queue, end)) {
+            return next;
+        }
+        let eligible = |from| {
+            self.runs
+                .iter_from(queue, from)
+                .take(SCAN_MAX)
+                .find(|run| self.runs.run(*run).note.is_eligible)
+        };
+        if continuation.is_ordered() {
+            return self.runs.first_from(queue, Offset(0)).unwrap_or(oldest);
+        }
+        eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or(oldest)
+    }
+
+    /// Starts a wait if serving `run` next would be a jump that may be saved.
+    fn try_wait(&mut self, now: Timestamp, queue: QueueIndex, run: RunIndex) -> bool {
+        let start = self.runs.run(run).range.start;
+        let Memory { sweep, mut continuation, .. } = self.runs.queue(queue).note;
+        if continuation.continues(start) || sweep.is_oldest_due(self.settings.passes_max) {
+            return false;
+        }
+        let wait = continuation.wait(now, start, self.limits.wait_max, self.settings.hold_max);
+        let memory = self.runs.queue_note_mut(queue);
+        (memory.continuation, memory.wait) = (continuation, wait);
+        if let Some(until) = wait {
+            self.waits.insert((until, queue.0), ());
+            self.refile(queue);
+        }
+        wait.is_some()
+    }
+
+    fn end_wait(&mut self, queue: QueueIndex) {
+        let memory = self.runs.queue_note_mut(queue);
+        if let Some(until) = memory.wait.take() {
+            memory.continuation.end_wait();
+            self.waits.remove((until, queue.0));
+            self.refile(queue);
+        }
+    }
+
+    fn expire_waits(&mut self, now: Timestamp) {
+        while let Some(((_, queue), ())) =
+            self.waits.first().filter(|((until, _), ())| *until <= now)
+        {
+            self.end_wait(QueueIndex(queue));
+        }
+    }
+
+    /// Sends `first` and, within what it has earned, the runs that continue it.
+    fn dispatch(&mut self, queue: QueueIndex, first: RunIndex, batch: &mut Vec<Accepted>) {
+        let oldest = self.eligible.first(queue).map(|(seq, _)| seq);
+        let quantum = self.quantum(self.runs.run(first));
+        let room = quantum.min(self.limits.batch_bytes_max.0);
+        let mut sent = ByteRange::new(self.runs.run(first).range.start, Bytes::ZERO);
+        let (mut run_count, mut was_oldest) = (0, false);
+        let mut next = Some(first);
+        while let Some(index) = next {
+            let run = self.runs.take(index, batch);
+            self.unfile(index, &run);
+            was_oldest |= oldest == Some(run.min_seq);
+            sent.end = run.range.end;
+            run_count += 1;
+            next = self
+                .runs
+                .starting_at(queue, sent.end)
+                .filter(|next| sent.length() + self.runs.run(*next).bytes() <= Bytes(room));
+        }
+        self.step += 1;
+        let quantum_bytes = self.adapted(queue, sent.length().0, quantum, run_count);
+        let memory = self.runs.queue_note_mut(queue);
+        memory.sweep.advance(sent, was_oldest);
+        memory.continuation.dispatch(sent, batch.len() as u32);
+        memory.growth.change(self.step, quantum_bytes);
+        self.refile(queue);
+        let in_a_row = if self.turn.queue == Some(queue) { self.turn.bytes } else { Bytes::ZERO };
+        self.turn = Turn { queue: Some(queue), bytes: in_a_row + sent.length(), kept_until: None };
+    }
+
+    /// The `quantum_bytes` that follows from how much of `quantum` a batch used; section 3.4.2.
+    fn adapted(&self, queue: QueueIndex, used: u64, quantum: u64, run_count: u32) -> u64 {
+        let now = self.runs.queue(queue).note.growth.quantum_bytes;
+        let most = (now * 2).min(self.limits.run_bytes_max.0).max(now);
+        let usual = self.settings.quantum_bytes.0;
+        let percent = u128::from(used) * 100 / u128::from(quantum.max(1));
+        match percent {
+            // Large or synchronous access.
+            _ if run_count > 1 => most,
+            90.. => most,
+            50.. => now,
+            // The end of the file, most likely.
+            ..5 if now > usual => usual,
+            // Small accesses, or some that have stayed long.
+            _ => (now / 2).max(self.settings.quantum_bytes_min.0),
+        }
+    }
+
+    /// The run for which the device was kept, once it is there.
+    fn kept_run(&mut self) -> Option<RunIndex> {
+        let queue = self.turn.queue.filter(|_| self.turn.kept_until.is_some())?;
+        let end = self.runs.queue(queue).note.continuation.end()?;
+        self.runs.starting_at(queue, end)
+    }
+}
+
+impl Aioli {
+    /// Keeps the device for the queue just served, if its reader is synchronous and other files would be next.
+    fn try_keep(&mut self, now: Timestamp, queue: QueueIndex) {
+        let entry = self.runs.queue(queue);
+        let may = self.settings.synchronous_wait == SynchronousWait::On
+            && self.limits.wait_max > Nanos::ZERO
+            && self.turn.queue == Some(queue)
+            && self.turn.bytes < self.limits.batch_bytes_max
+            && entry.run_count == 0
+            && entry.note.continuation.is_expected();
+        self.turn.kept_until = may.then(|| now + self.limits.wait_max);
+    }
+
+    /// Gives the device free after the reader for which it was kept did not come.
+    fn end_turn(&mut self) {
+        if let Some(queue) = self.turn.queue {
+            self.runs.queue_note_mut(queue).continuation.end_wait();
+        }
+        self.turn = Turn::default();
+    }
+}
+
+impl Policy for Aioli {
+    fn name(&self) -> &'static str {
+        "aIOLi"
+    }
+
+    fn add(&mut self, _now: Timestamp, request: &Accepted) {
+        let joined = self.runs.join(request);
+        let (queue, run) = (self.runs.run(joined.run).queue, self.runs.run(joined.run).range);
+        let (step, usual) = (self.step, self.settings.quantum_bytes.0);
+        let memory = self.runs.queue_note_mut(queue);
+        if memory.growth.quantum_bytes == 0 {
+            memory.growth.change(step, usual);
+        }
+        let arrival = memory.continuation.arrive(request.request.range, run);
+        let quantum = self.unfile_parts(&joined);
+        self.file(joined.run, quantum);
+        if self.turn.queue == Some(queue) && arrival != Arrival::Continues {
+            self.turn.kept_until = None;
+        }
+        match arrival {
+            _ if self.runs.queue(queue).note.wait.is_none() => self.refile(queue),
+            Arrival::Continues | Arrival::AllBack => self.end_wait(queue),
+            Arrival::Other => {}
+        }
+    }
+
+    fn select(&mut self, now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+        self.expire_waits(now);
+        if let Some(run) = self.kept_run() {
+            self.dispatch(self.runs.run(run).queue, run, batch);
+            return Selection::Batch;
+        }
+        if let Some(until) = self.turn.kept_until.filter(|_| self.runs.queued_count() > 0) {
+            if until > now {
+                return Selection::Wait { until };
+            }
+            self.end_turn();
+        }
+        loop {
+            self.mature();
+            let Some((_, queue)) = self.ready.first() else {
+                if let Some(((step, _), ())) = self.coming.first() {
+                    self.step = step;
+                    continue;
+                }
+                let wait = self.waits.first().map(|((until, _), ())| Selection::Wait { until });
+                return wait.unwrap_or(Selection::Idle);
+            };
+            let queue = QueueIndex(queue);
+            let run = self.candidate(queue);
+            if !self.try_wait(now, queue, run) {
+                self.dispatch(queue, run, batch);
+                return Selection::Batch;
+            }
+        }
+    }
+
+    fn complete(&mut self, now: Timestamp, request: &Accepted, moved: Bytes) {
+        let Some(queue) = self.runs.queue_of(&request.request) else { return };
+        let usual = self.settings.quantum_bytes.0;
+        let (step, wait_max) = (self.step, self.limits.wait_max);
+        let memory = self.runs.queue_note_mut(queue);
+        let is_last = memory.continuation.complete();
+        if moved < request.request.range.length() {
+            memory.continuation.forget();
+            memory.growth.change(step, usual);
+            self.refile(queue);
+        }
+        if !is_last {
+            return;
+        }
+        // A wait that was held for batches in flight goes on for the usual time only.
+        let memory = self.runs.queue_note_mut(queue);
+        if let Some(until) = memory.wait.filter(|until| *until > now + wait_max) {
+            memory.wait = Some(now + wait_max);
+            self.waits.remove((until, queue.0));
+            self.waits.insert((now + wait_max, queue.0), ());
+        }
+        self.try_keep(now, queue);
+    }
+
+    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
+        let Some(index) = self.runs.find(request.id) else { return false };
+        let run = *self.runs.run(index);
+        let quantum = self.quantum(&run);
+        self.unfile(index, &run);
+        for part in self.runs.remove(request.id).into_iter().flat_map(Removed::parts) {
+            self.file(part, quantum);
+        }
+        self.refile(run.queue);
+        if self.runs.queue(run.queue).run_count == 0 {
+            self.end_wait(run.queue);
+        }
+        true
+    }
+
+    fn drain(&mut self, into: &mut Vec<Accepted>) {
+        self.runs.drain(into);
+        self.maturing.clear();
+        self.eligible.clear();
+        self.coming.clear();
+        self.ready.clear();
+        self.waits.clear();
+        self.turn = Turn::default();
+        self.runs.each_queue_note(|memory| {
+            (memory.coming, memory.ready, memory.wait) = (None, None, None)
+        });
+    }
+
+    fn retire(&mut self, file: FileIndex) {
+        self.turn = Turn::default();
+        self.runs.retire(file);
+    }
+
+    fn queued_count(&self) -> usize {
+        self.runs.queued_count()
+    }
+}

@@ -1,0 +1,275 @@
+//! MLF: the files are visited in turn; what waits earns more with every visit, until it may go.
+//!
+//! Source:      AGIOS 2015, section 2.2 (MLF), which is not the base algorithm that aIOLi 2006,
+//!              section 3.4.1, calls a variant of MLF: the order between files is round robin here.
+//! Idea:        a run starts with a quantum of nothing, and each visit to its queue adds to it. The
+//!              first run in sweep order whose quantum covers its size goes. Small runs leave
+//!              soon; large ones stay, and merge, for a bounded number of visits.
+//! Units:       quanta in bytes; `passes_max` in batches.
+//! Cost:        add and select O(log n + log M) for n requests in M queues.
+//! Deviations:  1. Visits that would find nothing are skipped in closed form: every queue is filed
+//!                 under the round in which a visit will find something. AGIOS walks and ages.
+//!              2. Quanta grow by a fixed amount as in aIOLi 2006; AGIOS' doubling is an option.
+//!              3. Every so often a queue's oldest eligible run goes first (see `sweep`).
+//!              4. A sweep looks at no more than 32 runs for an eligible one; then the oldest goes.
+//! Loses when:  there is one file (it is then a sweep with delays), or requests are large, so that
+//!              they wait for rounds in which nothing merges.
+
+use alloc::vec::Vec;
+
+use forebay_units::{Bytes, FileIndex, Offset, Timestamp};
+
+use crate::ordered_map::OrderedMap;
+use crate::policy::{Limits, Policy, Selection};
+use crate::request::Accepted;
+use crate::runs::{Joined, QueueIndex, Removed, RunIndex, RunSet, Runs};
+use crate::sweep::{SCAN_MAX, Sweep};
+
+/// How the quantum of a run grows with the visits to its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MlfGrowth {
+    /// By so many bytes a visit: 4 KiB to 1 GiB.
+    Add(Bytes),
+    /// To so many bytes at the first visit, and twofold at each after it: 4 KiB to 1 GiB.
+    Double(Bytes),
+}
+
+/// Parameters of [`Mlf`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MlfSettings {
+    /// The growth of quanta; by default 32 KiB a visit, the example in aIOLi 2006.
+    pub growth: MlfGrowth,
+    /// Batches of a queue before its oldest eligible run must go: 1 to 1,024, by default 16.
+    pub passes_max: u32,
+}
+
+impl Default for MlfSettings {
+    fn default() -> Self {
+        Self { growth: MlfGrowth::Add(Bytes::kib(32)), passes_max: 16 }
+    }
+}
+
+/// The policy MLF.
+///
+/// Bounds: a run may go within ⌈`run_bytes_max` / quantum⌉ visits of the arrival of its oldest
+/// request (`Add`), or 1 + ⌈log2(`run_bytes_max` / quantum)⌉ (`Double`). Between two batches of a
+/// queue that always has an eligible run, every other queue sends at most one.
+#[derive(Clone, Debug)]
+pub struct Mlf {
+    settings: MlfSettings,
+    runs: Runs<Earned, Visits>,
+    /// Runs that may not go yet, by the visit from which they may.
+    maturing: RunSet,
+    /// Runs that may go, by the arrival of their oldest request.
+    eligible: RunSet,
+    /// Queues by the visit at which something may go.
+    due: OrderedMap<Visit, u32>,
+    /// The visit that is going on, or was the last.
+    here: Visit,
+    /// Places given out in the circle of queues.
+    place_count: u64,
+}
+
+/// A round of the circle, and a queue's place in it.
+type Visit = (u64, u64);
+
+/// What a run has earned: `quantum` at visit `since`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Earned {
+    quantum: Bytes,
+    since: u64,
+    /// The visit from which the quantum covers the run.
+    eligible_from: u64,
+    is_eligible: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Visits {
+    /// Where the queue stands in every round.
+    place: u64,
+    due: Option<Visit>,
+    sweep: Sweep,
+}
+
+impl Mlf {
+    /// Nothing queued.
+    pub fn new(limits: &Limits, settings: MlfSettings) -> Self {
+        let (MlfGrowth::Add(quantum) | MlfGrowth::Double(quantum)) = settings.growth;
+        assert!(
+            (Bytes::kib(4)..=Bytes::mib(1024)).contains(&quantum),
+            "a quantum is 4 KiB to 1 GiB"
+        );
+        assert!((1..=1024).contains(&settings.passes_max), "passes_max is 1 to 1,024");
+        Self {
+            settings,
+            runs: Runs::new(limits),
+            maturing: RunSet::default(),
+            eligible: RunSet::default(),
+            due: OrderedMap::new(),
+            here: (0, 0),
+            place_count: 0,
+        }
+    }
+
+    /// Visits that the place has had so far, this round's included if it was already passed.
+    fn visits(&self, place: u64) -> u64 {
+        self.here.0 + u64::from(place <= self.here.1)
+    }
+
+    /// The first visit at which the quantum covers `bytes`.
+    fn eligible_from(&self, earned: &Earned, bytes: Bytes) -> u64 {
+        match self.settings.growth {
+            MlfGrowth::Add(step) => earned.since + (bytes - earned.quantum).0.div_ceil(step.0),
+            MlfGrowth::Double(first) => {
+                earned.since
+                    + 1
+                    + u64::from(bytes.0.div_ceil(first.0).next_power_of_two().trailing_zeros())
+            }
+        }
+    }
+
+    fn unfile(&mut self, index: RunIndex, queue: QueueIndex, min_seq: u64, earned: &Earned) {
+        match earned.is_eligible {
+            true => self.eligible.remove(queue, min_seq, index),
+            false => self.maturing.remove(queue, earned.eligible_from, index),
+        }
+    }
+
+    fn file(&mut self, index: RunIndex, mut earned: Earned) {
+        let run = self.runs.run(index);
+        earned.eligible_from = self.eligible_from(&earned, run.bytes());
+        earned.is_eligible = false;
+        self.maturing.insert(run.queue, earned.eligible_from, index);
+        *self.runs.note_mut(index) = earned;
+    }
+
+    /// What the joined run starts from: the sum of its parts' quanta (`Add`), or the older part's visits (`Double`).
+    fn inherit(&self, joined: &Joined<Earned>, now: u64) -> Earned {
+        let parts = || joined.before.iter().chain(joined.absorbed.iter().map(|(_, run)| run));
+        match self.settings.growth {
+            MlfGrowth::Add(step) => {
+                let earned =
+                    |at: &Earned| at.quantum + Bytes(step.0.saturating_mul(now - at.since));
+                let sum = parts().fold(Bytes::ZERO, |sum, run| sum + earned(&run.note));
+                Earned { quantum: sum, since: now, ..Earned::default() }
+            }
+            MlfGrowth::Double(_) => {
+                let since = parts().min_by_key(|run| run.min_seq).map_or(now, |run| run.note.since);
+                Earned { since, ..Earned::default() }
+            }
+        }
+    }
+
+    /// Files `queue` under the next visit that will find something.
+    fn refile(&mut self, queue: QueueIndex) {
+        let note = self.runs.queue(queue).note;
+        let coming = self.visits(note.place);
+        let from = match (self.eligible.first(queue), self.maturing.first(queue)) {
+            (Some(_), _) => Some(coming),
+            (None, Some((visit, _))) => Some(coming.max(visit.saturating_sub(1))),
+            (None, None) => None,
+        };
+        let due = from.map(|round| (round, note.place));
+        if due == note.due {
+            return;
+        }
+        if let Some(old) = note.due {
+            self.due.remove(old);
+        }
+        if let Some(new) = due {
+            self.due.insert(new, queue.0);
+        }
+        self.runs.queue_note_mut(queue).due = due;
+    }
+
+    /// Lets every run of `queue` mature whose quantum covers it at this visit.
+    fn mature(&mut self, queue: QueueIndex, visit: u64) {
+        while let Some((from, run)) = self.maturing.first(queue).filter(|(from, _)| *from <= visit)
+        {
+            self.maturing.remove(queue, from, run);
+            self.eligible.insert(queue, self.runs.run(run).min_seq, run);
+            self.runs.note_mut(run).is_eligible = true;
+        }
+    }
+
+    fn candidate(&self, queue: QueueIndex) -> RunIndex {
+        let (_, oldest) = self.eligible.first(queue).expect("a due queue has an eligible run");
+        let sweep = self.runs.queue(queue).note.sweep;
+        if sweep.is_oldest_due(self.settings.passes_max) {
+            return oldest;
+        }
+        let eligible = |from| {
+            self.runs
+                .iter_from(queue, from)
+                .take(SCAN_MAX)
+                .find(|run| self.runs.run(*run).note.is_eligible)
+        };
+        eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or(oldest)
+    }
+}
+
+impl Policy for Mlf {
+    fn name(&self) -> &'static str {
+        "MLF"
+    }
+
+    fn add(&mut self, _now: Timestamp, request: &Accepted) {
+        let joined = self.runs.join(request);
+        let queue = self.runs.run(joined.run).queue;
+        if let Some(before) = &joined.before {
+            self.unfile(joined.run, queue, before.min_seq, &before.note);
+        }
+        if let Some((index, absorbed)) = &joined.absorbed {
+            self.unfile(*index, queue, absorbed.min_seq, &absorbed.note);
+        }
+        if self.runs.queue(queue).note.place == 0 {
+            self.place_count += 1;
+            self.runs.queue_note_mut(queue).place = self.place_count;
+        }
+        let now = self.visits(self.runs.queue(queue).note.place);
+        self.file(joined.run, self.inherit(&joined, now));
+        self.refile(queue);
+    }
+
+    fn select(&mut self, _now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+        let Some((visit, queue)) = self.due.first() else { return Selection::Idle };
+        let queue = QueueIndex(queue);
+        self.here = visit;
+        self.mature(queue, self.visits(visit.1));
+        let run = self.candidate(queue);
+        let oldest = self.eligible.first(queue);
+        let taken = self.runs.take(run, batch);
+        self.eligible.remove(queue, taken.min_seq, run);
+        let was_oldest = oldest == Some((taken.min_seq, run));
+        self.runs.queue_note_mut(queue).sweep.advance(taken.range, was_oldest);
+        self.refile(queue);
+        Selection::Batch
+    }
+
+    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
+        let Some(index) = self.runs.find(request.id) else { return false };
+        let run = *self.runs.run(index);
+        self.unfile(index, run.queue, run.min_seq, &run.note);
+        for part in self.runs.remove(request.id).into_iter().flat_map(Removed::parts) {
+            self.file(part, run.note);
+        }
+        self.refile(run.queue);
+        true
+    }
+
+    fn drain(&mut self, into: &mut Vec<Accepted>) {
+        self.runs.drain(into);
+        self.runs.each_queue_note(|visits| visits.due = None);
+        self.maturing.clear();
+        self.eligible.clear();
+        self.due.clear();
+    }
+
+    fn retire(&mut self, file: FileIndex) {
+        self.runs.retire(file);
+    }
+
+    fn queued_count(&self) -> usize {
+        self.runs.queued_count()
+    }
+}
