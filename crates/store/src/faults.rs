@@ -210,7 +210,9 @@ impl FromStr for Faults {
             match rule.strip_prefix("seed=") {
                 Some(number) => {
                     let allowed = "a number from 0 to 2^64 - 1";
-                    seed = number.parse().map_err(|_| FaultsError::new(rule, "seed", number, allowed))?;
+                    seed = number
+                        .parse()
+                        .map_err(|_| FaultsError::new(rule, "seed", number, allowed))?;
                 }
                 None => rules.push(parse_rule(rule)?),
             }
@@ -259,7 +261,8 @@ fn parse_fault(rule: &str, name: &str) -> Result<Fault, FaultsError> {
         let parsed = parse_time(time).ok_or_else(|| FaultsError::new(rule, "delay", time, allowed));
         return parsed.map(Fault::Delay);
     }
-    let found = ERRNOS.iter().find(|(known, _)| *known == name).map(|(_, errno)| Fault::Fail(*errno));
+    let found =
+        ERRNOS.iter().find(|(known, _)| *known == name).map(|(_, errno)| Fault::Fail(*errno));
     found.ok_or_else(|| {
         let known = ERRNOS.iter().map(|(known, _)| *known);
         FaultsError::new(rule, "fault", name, format!("short, delay=TIME, {}", join(known)))
@@ -334,7 +337,10 @@ mod tests {
         let read = faults.next(Kind::Read);
         assert_eq!((read.fail, read.delay), (Some(Errno::IO), Nanos::micros(2_500)));
         assert!(read.short.is_some() && faults.next(Kind::Append).short.is_some());
-        assert_eq!(faults.next(Kind::Sync), Mishap { delay: Nanos::millis(2), ..Mishap::default() });
+        assert_eq!(
+            faults.next(Kind::Sync),
+            Mishap { delay: Nanos::millis(2), ..Mishap::default() }
+        );
         assert_eq!(faults.next(Kind::Open), Mishap::default());
     }
 

@@ -51,18 +51,16 @@ impl<K> Held<K> {
         io.token = u64::from(number);
     }
 
-    /// Takes a marked call that is finished at `now`; whether that is later than it was due.
+    /// Takes a marked call that is finished at `now`.
     ///
     /// # Panics
     /// If the wrapped store changed the token.
-    pub(crate) fn put_back(&mut self, now: Timestamp, io: Io) -> bool {
+    pub(crate) fn put_back(&mut self, now: Timestamp, io: Io) {
         let number = io.token as u32;
         let call = self.calls.get_mut(number).expect("a store hands back the tokens it was given");
-        let is_late = call.due < now;
         call.due = call.due.max(now);
         call.io = Some(io);
         self.waiting.push(Reverse((call.due, number)));
-        is_late
     }
 
     /// Releases the next call that is due.
