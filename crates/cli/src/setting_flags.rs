@@ -74,7 +74,7 @@ fn value_name(kind: &Kind) -> &'static str {
         Kind::Address => "ADDRESS",
         Kind::Networks => "NETWORKS",
         Kind::Store => "STORE",
-        Kind::Text => "TEXT",
+        Kind::Faults => "RULES",
     }
 }
 

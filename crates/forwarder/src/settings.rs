@@ -130,7 +130,7 @@ pub struct Scheduler {
     pub policy: String,
     /// Which requests must keep their order, one of [`definition::GUARDS`].
     pub guard: String,
-    /// Requests of this size and above skip the policy; 0 means that none does.
+    /// Requests longer than this skip the policy; 0 means that none does.
     pub large_bytes: Bytes,
     /// Whether a request that finds nothing to be ordered against skips the policy.
     pub bypass: Bypass,

@@ -114,7 +114,7 @@ pub static DEFINITIONS: &[Definition] = &[
     ),
     row!(
         store.faults,
-        Kind::Text,
+        Kind::Faults,
         "",
         "Errors, short calls and delays to inject at the store, for tests."
     ),
@@ -170,13 +170,13 @@ pub static DEFINITIONS: &[Definition] = &[
         scheduler.guard,
         Kind::Choice(GUARDS),
         "overlap",
-        "Which requests keep their arrival order: none, those that overlap, all of one client and file, all of one file."
+        "Which conflicting requests keep their arrival order: none; those that overlap; those of one client that overlap; all of one file."
     ),
     row!(
         scheduler.large_bytes,
         Kind::Bytes { min: Bytes::ZERO, max: Bytes::mib(2 * GIB), multiple_of: Bytes(1) },
         "2MiB",
-        "Requests of this size and above skip the policy, because order gains nothing there; 0 means that none does."
+        "Requests longer than this skip the policy, because order gains nothing there; 0 means that none does."
     ),
     row!(
         scheduler.bypass,

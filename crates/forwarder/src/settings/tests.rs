@@ -110,6 +110,8 @@ fn values_outside_their_range_or_without_their_unit_are_refused() {
         ("session.idle_timeout", "99ms"),
         ("store.kind", "modelled:"),
         ("store.kind", "disk"),
+        ("store.kind", "modelled:no-such-disk"),
+        ("store.faults", "write:EVERYTHING"),
         ("store.time_scale", "NaN"),
         ("store.depth", "-1"),
         ("listen.tcp", "localhost"),
@@ -145,4 +147,21 @@ fn a_missing_or_broken_file_is_an_error_and_not_the_defaults() {
     assert!(missing.to_string().contains("/nonexistent/forebay.toml"), "{missing}");
     let broken = from_toml("[pool]\nbytes = = 3").unwrap_err();
     assert!(broken.to_string().contains("line 2"), "{broken}");
+}
+
+#[test]
+fn the_names_are_those_of_the_scheduler() {
+    use forebay_sched::{GuardMode, policies::PolicyName};
+    let plain: Vec<String> =
+        PolicyName::ALL.iter().map(|name| name.as_str().to_lowercase()).collect();
+    let known: Vec<&str> =
+        definition::POLICIES.iter().copied().filter(|name| *name != "hbrr-bytes").collect();
+    assert_eq!(plain, known);
+    assert!(GuardMode::ALL.iter().map(|mode| mode.as_str()).eq(definition::GUARDS.iter().copied()));
+}
+
+#[test]
+fn names_are_read_in_upper_and_lower_case_and_kept_in_lower() {
+    let settings = Sources::new().flag("scheduler.policy", "aIOLi").resolve().unwrap();
+    assert_eq!(settings.scheduler.policy, "aioli");
 }

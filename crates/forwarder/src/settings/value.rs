@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use forebay_device::{PROFILES, Profile};
+use forebay_store::Faults;
 use forebay_units::{Bytes, Nanos};
 
 use super::{Bypass, Network, StoreEngine, StoreKind};
@@ -41,7 +43,7 @@ pub enum Kind {
         /// Longest allowed.
         max: Nanos,
     },
-    /// One of some words.
+    /// One of some words; upper and lower case are the same.
     Choice(&'static [&'static str]),
     /// A path, or empty for none.
     Path,
@@ -51,8 +53,8 @@ pub enum Kind {
     Networks,
     /// `posix`, `memory` or `modelled:PROFILE`.
     Store,
-    /// Any text, or empty for none.
-    Text,
+    /// Rules of a [`Faults`], or empty for none.
+    Faults,
 }
 
 /// A value of some [`Kind`]. Its text form is one that [`Kind::parse`] reads back.
@@ -66,7 +68,7 @@ pub enum Value {
     Factor(f64),
     /// A length of time.
     Duration(Nanos),
-    /// A word, or free text; empty for none.
+    /// A word, or rules for faults; empty for none.
     Text(String),
     /// A path; none when empty.
     Path(Option<PathBuf>),
@@ -95,13 +97,17 @@ impl Kind {
             Self::Duration { min, max } => {
                 parse_duration(text).filter(|d| (min..=max).contains(d)).map(Value::Duration)
             }
-            Self::Choice(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
+            Self::Choice(words) => {
+                let word = words.iter().find(|word| word.eq_ignore_ascii_case(text))?;
+                Some(Value::Text((*word).to_owned()))
+            }
             Self::Path => Some(Value::Path(some_unless_empty(text).map(PathBuf::from))),
             Self::Address if text.is_empty() => Some(Value::Address(None)),
             Self::Address => text.parse().ok().map(|a| Value::Address(Some(a))),
             Self::Networks => parse_networks(text).map(Value::Networks),
             Self::Store => parse_store(text).map(Value::Store),
-            Self::Text => Some(Value::Text(text.to_owned())),
+            Self::Faults => (text.is_empty() || text.parse::<Faults>().is_ok())
+                .then(|| Value::Text(text.to_owned())),
         }
     }
 }
@@ -153,8 +159,8 @@ fn parse_store(text: &str) -> Option<StoreKind> {
     match text.split_once(':') {
         None if text == "posix" => Some(StoreKind::Posix),
         None if text == "memory" => Some(StoreKind::Memory),
-        Some(("modelled", profile)) if !profile.is_empty() => {
-            Some(StoreKind::Modelled(profile.to_owned()))
+        Some(("modelled", name)) => {
+            Profile::by_name(name).ok().map(|profile| StoreKind::Modelled(profile.name.to_owned()))
         }
         _ => None,
     }
@@ -186,8 +192,13 @@ impl fmt::Display for Kind {
             Self::Networks => {
                 write!(f, "networks such as 10.0.0.0/8 or ::1/128, separated by commas")
             }
-            Self::Store => write!(f, "posix, memory, modelled:PROFILE"),
-            Self::Text => write!(f, "any text, or empty for none"),
+            Self::Store => {
+                let profiles: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
+                write!(f, "posix, memory, modelled:PROFILE with profile {}", profiles.join(", "))
+            }
+            Self::Faults => {
+                write!(f, "rules such as write:ENOSPC@3,read:short@10%, or empty for none")
+            }
         }
     }
 }

@@ -1,0 +1,43 @@
+# Forebay: what to build, show, test and install. `make` alone builds.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+FOREBAY = target/release/forebay
+
+.PHONY: build demo test lint docs install
+
+build:
+	scripts/install-deps build
+	$(CARGO) build --release --locked --workspace
+
+# 32 plain processes read one file in strides from a modelled disk, without and with scheduling.
+# FOREBAY_DEMO_QUICK=1 takes fewer sizes and a faster disk: a look, not a measurement.
+demo: build
+	scripts/demo
+
+# The library is built first, because the tests run real programs under it.
+test:
+	scripts/install-deps test
+	$(CARGO) build --locked --workspace
+	$(CARGO) test --locked --workspace --no-fail-fast
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny --offline check licenses bans sources
+
+docs:
+	RUSTDOCFLAGS=--deny=warnings $(CARGO) doc --locked --workspace --no-deps
+
+install: build
+	install -D $(FOREBAY) $(DESTDIR)$(PREFIX)/bin/forebay
+	install -D target/release/libforebay_preload.so $(DESTDIR)$(PREFIX)/lib/forebay/libforebay_preload.so
+	$(FOREBAY) generate man target/man
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 target/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	$(FOREBAY) generate completions target/completions
+	install -D -m 644 target/completions/forebay.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/forebay
+	install -D -m 644 target/completions/_forebay $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_forebay
+	install -D -m 644 target/completions/forebay.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/forebay.fish
