@@ -157,3 +157,42 @@ pub trait Store: Send {
         Vec::new()
     }
 }
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn name(&self) -> String {
+        (**self).name()
+    }
+    fn open(&mut self, how: OpenHow) -> Result<Opened, Errno> {
+        (**self).open(how)
+    }
+    fn close(&mut self, file: StoreFile) {
+        (**self).close(file);
+    }
+    fn attributes(&mut self, file: StoreFile) -> Result<Attributes, Errno> {
+        (**self).attributes(file)
+    }
+    fn try_now(&mut self, io: Io) -> Result<Io, Io> {
+        (**self).try_now(io)
+    }
+    fn tries_now(&self) -> bool {
+        (**self).tries_now()
+    }
+    fn start(&mut self, now: Timestamp, io: Io) {
+        (**self).start(now, io);
+    }
+    fn flush(&mut self) {
+        (**self).flush();
+    }
+    fn take_finished(&mut self, now: Timestamp, finished: &mut Vec<Io>) {
+        (**self).take_finished(now, finished);
+    }
+    fn wake(&self) -> Wake<'_> {
+        (**self).wake()
+    }
+    fn depth_default(&self) -> usize {
+        (**self).depth_default()
+    }
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        (**self).counters()
+    }
+}

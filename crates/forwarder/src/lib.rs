@@ -1,3 +1,150 @@
 //! The daemon between clients and storage.
+//!
+//! [`Forwarder::bind`] makes one from [`Settings`], [`Forwarder::run`] serves until its
+//! [`Stopper`] says stop and returns the last [`Status`]. Inside:
+//!
+//! ```text
+//! settings ── assemble ──► engine (scheduler, store, pool)
+//!                            ▲
+//! sockets ── shard ── connection (session, outgoing) ── shared
+//! ```
 
+mod assemble;
+mod clock;
+mod connection;
+mod log;
+mod outgoing;
+mod rotation;
 pub mod settings;
+mod shard;
+mod shared;
+pub mod status;
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use forebay_transport::{Endpoint, Listener};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+
+pub use crate::settings::Settings;
+pub use crate::status::Status;
+
+use crate::shard::Shard;
+
+/// Why a forwarder does not start, or stopped by itself.
+#[derive(Debug)]
+pub enum Error {
+    /// A setting cannot be used.
+    Setting {
+        /// The setting.
+        key: &'static str,
+        /// The value, what is wrong with it, and what would do.
+        text: String,
+    },
+    /// It cannot listen there.
+    Listen {
+        /// Where.
+        endpoint: String,
+        /// What the system said.
+        errno: Errno,
+    },
+    /// The system refused something that a forwarder cannot do without.
+    System(Errno),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting { key, text } => write!(f, "setting {key} = {text}"),
+            Self::Listen { endpoint, errno: Errno::ADDRINUSE } => write!(
+                f,
+                "cannot listen on {endpoint}: in use; stop the other forwarder, or remove the socket if none runs"
+            ),
+            Self::Listen { endpoint, errno } => write!(f, "cannot listen on {endpoint}: {errno}"),
+            Self::System(errno) => write!(f, "the system refused: {errno}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A forwarder that listens, and serves once it runs.
+pub struct Forwarder {
+    shard: Shard,
+    endpoints: Vec<Endpoint>,
+    stop: Arc<OwnedFd>,
+}
+
+/// Stops a forwarder, from any thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<OwnedFd>);
+
+impl Stopper {
+    /// Tells the forwarder to stop; it does so once it has finished its turn.
+    pub fn stop(&self) {
+        // The counter can only be full if it was told before.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl Forwarder {
+    /// Makes everything ready and listens; clients can connect from now on.
+    ///
+    /// # Errors
+    /// A setting that cannot be used, or a place where it cannot listen.
+    pub fn bind(settings: &Settings) -> Result<Self, Error> {
+        let listeners = listen(settings)?;
+        let endpoints = listeners.iter().map(|listener| listener.endpoint().clone()).collect();
+        let (engine, pool) = assemble::engine(settings)?;
+        let stop = Arc::new(
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(Error::System)?,
+        );
+        let watched = rustix::io::fcntl_dupfd_cloexec(&*stop, 0).map_err(Error::System)?;
+        let (allowed, limits) = (settings.listen.tcp_allow.clone(), settings.session.clone());
+        let shard =
+            Shard::new(listeners, watched, allowed, limits, engine, pool).map_err(Error::System)?;
+        Ok(Self { shard, endpoints, stop })
+    }
+
+    /// Where it listens, with the port that the kernel chose.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.endpoints
+    }
+
+    /// What stops it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stop))
+    }
+
+    /// Serves until it is stopped.
+    ///
+    /// # Errors
+    /// If the system refuses to say what happens.
+    pub fn run(self) -> Result<Status, Error> {
+        self.shard.run().map_err(Error::System)
+    }
+}
+
+fn listen(settings: &Settings) -> Result<Vec<Listener>, Error> {
+    let mut endpoints = Vec::new();
+    if let Some(path) = &settings.listen.unix {
+        let text = format!("unix:{}", path.display());
+        let endpoint = text.parse::<Endpoint>();
+        endpoints.push(
+            endpoint
+                .map_err(|error| Error::Setting { key: "listen.unix", text: error.to_string() })?,
+        );
+    }
+    endpoints.extend(settings.listen.tcp.map(Endpoint::Tcp));
+    if endpoints.is_empty() {
+        let text = "nothing: set listen.unix, listen.tcp or both".to_owned();
+        return Err(Error::Setting { key: "listen.unix", text });
+    }
+    let listen = |endpoint: &Endpoint| {
+        Listener::bind(endpoint)
+            .map_err(|errno| Error::Listen { endpoint: endpoint.to_string(), errno })
+    };
+    endpoints.iter().map(listen).collect()
+}

@@ -357,6 +357,9 @@ impl Scheduler {
         self.counts.in_flight += count;
         self.stats.batches += 1;
         self.stats.merged += if count > 1 { count as u64 } else { 0 };
+        self.stats.policy_batches += 1;
+        self.stats.batched_requests += count as u64;
+        self.stats.batched_bytes += bytes;
         self.lead(bytes, Side::Policy);
         self.note_dispatch(&batch.members[0].request, batch.range().end);
         Decision::Dispatch

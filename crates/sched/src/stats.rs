@@ -1,6 +1,6 @@
 //! What the scheduler has counted since it was made.
 
-use forebay_units::Nanos;
+use forebay_units::{Bytes, Nanos};
 
 /// Counters of one scheduler; all of them only grow, except where gauges are named.
 ///
@@ -21,6 +21,12 @@ pub struct Stats {
     pub batches: u64,
     /// Requests that left in a batch together with others.
     pub merged: u64,
+    /// Batches that the policy decided, lane and bypass not counted.
+    pub policy_batches: u64,
+    /// Requests in those batches.
+    pub batched_requests: u64,
+    /// Bytes in those batches.
+    pub batched_bytes: Bytes,
     /// Decisions to wait.
     pub waits: u64,
     /// Time between a decision to wait and the next question.

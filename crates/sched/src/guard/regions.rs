@@ -20,27 +20,36 @@ use crate::pool::Pool;
 use crate::table::NIL;
 
 /// A file, or a file as one client sees it; regions of different spaces never meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Space {
-    file: FileIndex,
-    client: ClientId,
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Space(u64);
 
 impl Space {
     /// A file as all clients see it. Each map holds spaces of one kind only, so the client is free.
     pub(crate) const fn shared(file: FileIndex) -> Self {
-        Self { file, client: ClientId(0) }
+        Self::of_client(file, ClientId(0))
     }
 
     pub(crate) const fn of_client(file: FileIndex, client: ClientId) -> Self {
-        Self { file, client }
+        Self((file.0 as u64) << 32 | client.0 as u64)
     }
 }
 
+/// Space and first byte in one number: one comparison where a tuple takes two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    space: Space,
-    start: u64,
+struct Key(u128);
+
+impl Key {
+    const fn new(space: Space, start: u64) -> Self {
+        Self((space.0 as u128) << 64 | start as u128)
+    }
+
+    const fn space(self) -> Space {
+        Space((self.0 >> 64) as u64)
+    }
+
+    const fn start(self) -> u64 {
+        self.0 as u64
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,10 +110,10 @@ impl Regions {
 
     /// Whether a live write, or any live request if `by_any`, holds a byte of the range.
     pub(crate) fn is_occupied(&self, space: Space, range: ByteRange, by_any: bool) -> bool {
-        let before = self.cells.around(Key { space, start: range.start.0 }).below;
-        let before = before.filter(|(key, cell)| key.space == space && cell.end > range.start.0);
-        let within = self.cells.iter_from(Key { space, start: range.start.0 });
-        let within = within.take_while(|(key, _)| key.space == space && key.start < range.end.0);
+        let before = self.cells.around(Key::new(space, range.start.0)).below;
+        let before = before.filter(|(key, cell)| key.space() == space && cell.end > range.start.0);
+        let within = self.cells.iter_from(Key::new(space, range.start.0));
+        let within = within.take_while(|(key, _)| key.space() == space && key.start() < range.end.0);
         before.into_iter().chain(within).any(|(_, cell)| by_any || cell.writer != NIL)
     }
 
@@ -121,7 +130,7 @@ impl Regions {
             }
         }
         let owned = Cell { writer: entry, writer_order: order, ..Cell::empty(range.end.0) };
-        self.cells.insert(Key { space, start: range.start.0 }, owned);
+        self.cells.insert(Key::new(space, range.start.0), owned);
     }
 
     /// Enters a read and makes it wait for the writers of its range.
@@ -129,17 +138,21 @@ impl Regions {
         let Region { space, range, entry, .. } = region;
         let end = range.end.0;
         let mut at = range.start.0;
-        if !self.is_gap(space, range) {
-            self.split(graph, space, at);
-            self.split(graph, space, end);
+        if self.is_gap(space, range) {
+            let mut cell = Cell::empty(end);
+            self.list_reader(graph, &mut cell, entry);
+            self.cells.insert(Key::new(space, at), cell);
+            return;
         }
+        self.split(graph, space, at);
+        self.split(graph, space, end);
         while at < end {
             let found = self.first_within(space, at, end);
-            let gap_end = found.map_or(end, |(key, _)| key.start);
+            let gap_end = found.map_or(end, |(key, _)| key.start());
             if at < gap_end {
                 let mut cell = Cell::empty(gap_end);
                 self.list_reader(graph, &mut cell, entry);
-                self.cells.insert(Key { space, start: at }, cell);
+                self.cells.insert(Key::new(space, at), cell);
             }
             let Some((key, mut cell)) = found else { break };
             if cell.writer != NIL {
@@ -153,31 +166,35 @@ impl Regions {
 
     /// Takes a write out again, after its entry has left the graph.
     pub(crate) fn end_write(&mut self, graph: &Graph, region: Region) {
-        let key = Key { space: region.space, start: region.range.start.0 };
-        // Mostly the write still owns its range as one cell and nothing touches that cell.
-        match self.cells.remove(key) {
-            Some(cell) if cell.writer == region.entry && cell.end == region.range.end.0 && cell.readers_live == 0 => {
-                self.free_readers(&cell);
-                return;
-            }
-            Some(cell) => _ = self.cells.insert(key, cell),
-            None => {}
+        let is_owned = |cell: &Cell| cell.writer == region.entry && cell.readers_live == 0;
+        if !self.remove_lone(region, is_owned) {
+            self.end(graph, region, |cell| {
+                if cell.writer == region.entry {
+                    cell.writer = NIL;
+                }
+            });
         }
-        self.end(graph, region, |cell| {
-            if cell.writer == region.entry {
-                cell.writer = NIL;
-            }
-        });
     }
 
     /// Takes a read out again, after its entry has left the graph.
     pub(crate) fn end_read(&mut self, graph: &Graph, region: Region) {
-        self.end(graph, region, |cell| {
-            // A younger writer has taken the cell otherwise, and its readers are younger still.
-            if cell.writer == NIL || cell.writer_order < region.order {
-                cell.readers_live -= 1;
-            }
-        });
+        // A younger writer has taken the cell otherwise, and its readers are younger still.
+        let has_read = |cell: &Cell| cell.writer == NIL || cell.writer_order < region.order;
+        if !self.remove_lone(region, |cell| cell.writer == NIL && cell.readers_live == 1 && has_read(cell)) {
+            self.end(graph, region, |cell| cell.readers_live -= u32::from(has_read(cell)));
+        }
+    }
+
+    /// Removes the region's cell if it is exactly one and nobody else is in it, the common case.
+    fn remove_lone(&mut self, region: Region, is_lone: impl Fn(&Cell) -> bool) -> bool {
+        let key = Key::new(region.space, region.range.start.0);
+        let Some(cell) = self.cells.remove(key) else { return false };
+        let removes = cell.end == region.range.end.0 && is_lone(&cell);
+        match removes {
+            true => self.free_readers(&cell),
+            false => _ = self.cells.insert(key, cell),
+        }
+        removes
     }
 
     fn end(&mut self, graph: &Graph, region: Region, mut leave: impl FnMut(&mut Cell)) {
@@ -199,14 +216,14 @@ impl Regions {
 
     /// Whether no cell touches the range.
     fn is_gap(&self, space: Space, range: ByteRange) -> bool {
-        let around = self.cells.around(Key { space, start: range.start.0 });
-        around.below.is_none_or(|(key, cell)| key.space != space || cell.end <= range.start.0)
-            && around.at_or_above.is_none_or(|(key, _)| key.space != space || key.start >= range.end.0)
+        let around = self.cells.around(Key::new(space, range.start.0));
+        around.below.is_none_or(|(key, cell)| key.space() != space || cell.end <= range.start.0)
+            && around.at_or_above.is_none_or(|(key, _)| key.space() != space || key.start() >= range.end.0)
     }
 
     /// The first cell that starts in `[start, end)`.
     fn first_within(&self, space: Space, start: u64, end: u64) -> Option<(Key, Cell)> {
-        self.cells.at_or_after(Key { space, start }).filter(|(key, _)| key.space == space && key.start < end)
+        self.cells.at_or_after(Key::new(space, start)).filter(|(key, _)| key.space() == space && key.start() < end)
     }
 
     fn replace(&mut self, key: Key, cell: Cell) {
@@ -215,22 +232,22 @@ impl Regions {
 
     /// Makes `at` a border if it lies inside a cell.
     fn split(&mut self, graph: &Graph, space: Space, at: u64) {
-        let Some((key, mut left)) = self.cells.around(Key { space, start: at }).below else { return };
-        if key.space != space || left.end <= at {
+        let Some((key, mut left)) = self.cells.around(Key::new(space, at)).below else { return };
+        if key.space() != space || left.end <= at {
             return;
         }
         let right = Cell { first_reader: NIL, readers_listed: 0, ..left };
         let right = self.copy_readers(graph, &left, right);
         left.end = at;
         self.replace(key, left);
-        self.cells.insert(Key { space, start: at }, right);
+        self.cells.insert(Key::new(space, at), right);
     }
 
     /// Removes the border `at` if the cells on both sides have become equal.
     fn join(&mut self, graph: &Graph, space: Space, at: u64) {
-        let around = self.cells.around(Key { space, start: at });
+        let around = self.cells.around(Key::new(space, at));
         let (Some((left_key, mut left)), Some((right_key, right))) = (around.below, around.at_or_above) else { return };
-        let touch = left_key.space == space && right_key == Key { space, start: at } && left.end == at;
+        let touch = left_key.space() == space && right_key == Key::new(space, at) && left.end == at;
         if touch && left.writer == right.writer && self.same_readers(graph, &left, &right) {
             self.free_readers(&right);
             self.cells.remove(right_key);

@@ -111,6 +111,11 @@ impl<F: Copy> Session<F> {
         }
     }
 
+    /// The longest payload of a frame other than a write's.
+    pub fn chunk_bytes_max(&self) -> u32 {
+        self.state.limits.chunk_bytes_max
+    }
+
     /// The payload that the stream brings next: of an eager write that was received, or of a grant.
     pub fn payload(&self) -> Option<Payload> {
         self.state.payload

@@ -1,0 +1,150 @@
+//! From settings to a working engine: which store, which policy, how much memory.
+
+use std::path::Path;
+
+use forebay_device::Profile;
+use forebay_engine::store::Store;
+use forebay_engine::{Engine, Options};
+use forebay_pool::{Pool, PoolOptions};
+use forebay_sched::policies::{self, PolicyName, PolicySettings};
+use forebay_sched::policy::Limits;
+use forebay_sched::scheduler::{Bypass, GuardMode, Scheduler, SchedulerOptions};
+use forebay_store::{
+    Faults, Faulty, MemoryOptions, MemoryStore, Modelled, PosixEngine, PosixOptions, PosixStore,
+    TimeScale,
+};
+use forebay_units::{Bytes, Direction, Nanos};
+
+use crate::Error;
+use crate::rotation::is_rotating;
+use crate::settings::{self, Settings, StoreEngine, StoreKind};
+
+/// The request size at which order matters most, and at which devices are asked whether it does.
+const SMALL_REQUEST: Bytes = Bytes::kib(8);
+
+/// The engine that the settings ask for, and its pool.
+pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool), Error> {
+    let pool = pool(&settings.pool, settings.session.chunk_bytes_max)?;
+    let store = store(settings)?;
+    let depth = match settings.store.depth {
+        0 => store.depth_default(),
+        depth => depth as usize,
+    };
+    let options =
+        Options { depth, chunk_bytes: settings.session.chunk_bytes_max, ..Options::default() };
+    let scheduler = scheduler(settings)?;
+    Ok((Engine::new(options, scheduler, store, pool.clone()), pool))
+}
+
+fn pool(settings: &settings::Pool, chunk: Bytes) -> Result<Pool, Error> {
+    let reserve = settings.bytes.0 / 100 * u64::from(settings.reserve_percent);
+    if reserve < chunk.0 || settings.bytes.0 - reserve < chunk.0 {
+        let text = format!(
+            "{} with pool.reserve_percent = {}: the reserve and the rest must each hold a chunk \
+             (session.chunk_bytes_max = {})",
+            settings.bytes.0, settings.reserve_percent, chunk.0
+        );
+        return Err(Error::Setting { key: "pool.bytes", text });
+    }
+    let options = PoolOptions { reserve: Some(Bytes(reserve)), ..PoolOptions::new(settings.bytes) };
+    Pool::with_options(options).map_err(|errno| Error::Setting {
+        key: "pool.bytes",
+        text: format!("{}: {errno}", settings.bytes.0),
+    })
+}
+
+fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
+    let posix = || {
+        let depth = match settings.store.depth {
+            0 => PosixOptions::default().depth,
+            depth => depth as usize,
+        };
+        let options = PosixOptions {
+            export: settings.export.root.clone(),
+            engine: match settings.store.engine {
+                StoreEngine::Auto => PosixEngine::Auto,
+                StoreEngine::IoUring => PosixEngine::IoUring,
+                StoreEngine::Threads => PosixEngine::Threads,
+            },
+            depth,
+        };
+        PosixStore::new(options).map_err(|errno| {
+            let root = settings.export.root.as_deref().unwrap_or(Path::new("-")).display();
+            let text = format!("posix with export.root = {root}: {errno}");
+            Error::Setting { key: "store.kind", text }
+        })
+    };
+    let store: Box<dyn Store> = match &settings.store.kind {
+        StoreKind::Posix => Box::new(posix()?),
+        StoreKind::Memory => Box::new(MemoryStore::new(MemoryOptions::default())),
+        StoreKind::Modelled(name) => {
+            let profile = profile(name)?;
+            let scale = TimeScale::new(settings.store.time_scale).map_err(|error| {
+                Error::Setting { key: "store.time_scale", text: error.to_string() }
+            })?;
+            Box::new(Modelled::new(posix()?, profile, scale))
+        }
+    };
+    let Some(faults) = &settings.store.faults else { return Ok(store) };
+    let faults: Faults = faults.parse().map_err(|error: forebay_store::FaultsError| {
+        Error::Setting { key: "store.faults", text: error.to_string() }
+    })?;
+    Ok(Box::new(Faulty::new(store, faults)))
+}
+
+fn profile(name: &str) -> Result<Profile, Error> {
+    Profile::by_name(name)
+        .map_err(|error| Error::Setting { key: "store.kind", text: error.to_string() })
+}
+
+fn scheduler(settings: &Settings) -> Result<Scheduler, Error> {
+    let given = &settings.scheduler;
+    let name: PolicyName = parse("scheduler.policy", &given.policy)?;
+    let guard: GuardMode = parse("scheduler.guard", &given.guard)?;
+    let wait_max = wait_effective(settings)?;
+    let limits = Limits {
+        run_bytes_max: given.run_bytes_max,
+        run_requests_max: given.run_requests_max,
+        batch_bytes_max: given.batch_bytes_max,
+        wait_max,
+    };
+    let options = SchedulerOptions {
+        guard,
+        large_bytes: (given.large_bytes > Bytes::ZERO).then_some(given.large_bytes),
+        // Where a policy may wait for a better batch, an idle store is no reason not to ask it.
+        bypass: match (given.bypass, wait_max > Nanos::ZERO) {
+            (settings::Bypass::WhenIdle, false) => Bypass::WhenIdle,
+            _ => Bypass::Never,
+        },
+        queue_requests_max: given.queue_requests_max as usize,
+    };
+    Ok(Scheduler::new(options, policies::build(name, &PolicySettings::from(limits))))
+}
+
+/// How long a policy may wait for a better batch: nothing where the device gains nothing from order.
+fn wait_effective(settings: &Settings) -> Result<Nanos, Error> {
+    let limit = settings.scheduler.wait_max;
+    Ok(match &settings.store.kind {
+        StoreKind::Memory => Nanos::ZERO,
+        StoreKind::Modelled(name) => {
+            let wait = profile(name)?.wait_effective(Direction::Read, SMALL_REQUEST, limit);
+            #[expect(
+                clippy::cast_sign_loss,
+                clippy::cast_possible_truncation,
+                reason = "a scale of 0.1 to 10"
+            )]
+            Nanos((wait.0 as f64 * settings.store.time_scale) as u64)
+        }
+        StoreKind::Posix => {
+            let folder = settings.export.root.as_deref().unwrap_or(Path::new("."));
+            if is_rotating(folder) == Some(false) { Nanos::ZERO } else { limit }
+        }
+    })
+}
+
+fn parse<T>(key: &'static str, text: &str) -> Result<T, Error>
+where
+    T: std::str::FromStr<Err: std::fmt::Display>,
+{
+    text.parse().map_err(|error: T::Err| Error::Setting { key, text: format!("'{text}': {error}") })
+}

@@ -1,0 +1,26 @@
+//! The real clock, read in one place: nanoseconds since the forwarder started.
+
+use forebay_units::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The monotonic clock, counted from its creation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    origin_ns: u64,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self { origin_ns: monotonic_ns() }
+    }
+
+    pub(crate) fn now(self) -> Timestamp {
+        Timestamp(monotonic_ns() - self.origin_ns)
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let part = |n: i64| u64::try_from(n).expect("the monotonic clock counts from boot");
+    part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
+}

@@ -1,0 +1,126 @@
+//! What waits to be sent to one peer: heads of frames, and payloads in pool buffers behind them.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::ops::Deref;
+
+use forebay_engine::PartKey;
+use forebay_pool::Buffer;
+use forebay_transport::Stream;
+use forebay_wire::Small;
+use rustix::io::Errno;
+
+/// Most slices in one send.
+const SLICES_MAX: usize = 64;
+
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    frames: VecDeque<Frame>,
+    /// Bytes of the first frame that have been sent.
+    sent_bytes: usize,
+}
+
+struct Frame {
+    head: Head,
+    payload: Option<(Buffer, PartKey)>,
+}
+
+enum Head {
+    Small(Small),
+    Long(Box<[u8]>),
+}
+
+impl Deref for Head {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Small(small) => small,
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl Frame {
+    fn payload(&self) -> &[u8] {
+        self.payload.as_ref().map_or(&[], |(buffer, _)| buffer.as_slice())
+    }
+
+    fn length(&self) -> usize {
+        self.head.len() + self.payload().len()
+    }
+}
+
+impl Outgoing {
+    pub(crate) fn push(&mut self, head: Small) {
+        self.frames.push_back(Frame { head: Head::Small(head), payload: None });
+    }
+
+    pub(crate) fn push_long(&mut self, bytes: Box<[u8]>) {
+        self.frames.push_back(Frame { head: Head::Long(bytes), payload: None });
+    }
+
+    pub(crate) fn push_data(&mut self, head: Small, data: Buffer, part: PartKey) {
+        self.frames.push_back(Frame { head: Head::Small(head), payload: Some((data, part)) });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Sends what fits now and reports every payload that has left; how many bytes went.
+    pub(crate) fn send(
+        &mut self,
+        stream: &Stream,
+        mut left: impl FnMut(PartKey),
+    ) -> Result<usize, Errno> {
+        let mut total = 0;
+        while !self.frames.is_empty() {
+            match self.send_once(stream) {
+                Ok(count) => {
+                    total += count;
+                    self.advance(count, &mut left);
+                }
+                Err(Errno::AGAIN) => break,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(total)
+    }
+
+    fn send_once(&self, stream: &Stream) -> Result<usize, Errno> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        let mut skip = self.sent_bytes;
+        let parts = self.frames.iter().flat_map(|frame| [&*frame.head, frame.payload()]);
+        for part in parts {
+            let skipped = skip.min(part.len());
+            skip -= skipped;
+            let part = &part[skipped..];
+            if part.is_empty() {
+                continue;
+            }
+            if count == SLICES_MAX {
+                break;
+            }
+            slices[count] = IoSlice::new(part);
+            count += 1;
+        }
+        stream.send(&slices[..count])
+    }
+
+    fn advance(&mut self, count: usize, left: &mut impl FnMut(PartKey)) {
+        self.sent_bytes += count;
+        while let Some(frame) = self.frames.front() {
+            let length = frame.length();
+            if self.sent_bytes < length {
+                return;
+            }
+            self.sent_bytes -= length;
+            if let Some((buffer, part)) = self.frames.pop_front().and_then(|frame| frame.payload) {
+                drop(buffer);
+                left(part);
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The event loop: one thread, one `epoll`, one engine, all connections.
+//!
+//! ```text
+//! wait ─► { accept | read a connection | write a connection | store finished | stop } ─► turn the engine ─► deliver ─► wait
+//! ```
+//!
+//! The loop invariant: between two waits everything that could be done without waiting has been
+//! done. So a connection that has bytes to send waits for room in its socket, a paused one for
+//! memory, and the engine for its store, a timer or a request; nothing waits for the loop.
+
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+
+use forebay_engine::{Engine, Event};
+use forebay_pool::Pool;
+use forebay_session::server::Limits;
+use forebay_transport::{Listener, Peer, Stream};
+use forebay_units::{Bytes, Nanos, Timestamp};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use slotmap::{Key, KeyData, SlotMap, new_key_type};
+
+use crate::clock::Clock;
+use crate::connection::{Connection, Ending, turn_away};
+use crate::settings::{self, Network};
+use crate::shared::Shared;
+use crate::status::Status;
+
+new_key_type! {
+    /// A connection; its number is at least 2^32, so that smaller ones are free for [`Token`].
+    pub(crate) struct ConnectionKey;
+}
+
+/// What an event is about, when it is not a connection.
+mod token {
+    pub(super) const STOP: u64 = 0;
+    pub(super) const STORE: u64 = 1;
+    pub(super) const LISTENERS: u64 = 2;
+}
+
+/// How often peers are checked for having stalled: a tenth of the time-out, within these.
+const STALL_CHECK_MIN: Nanos = Nanos::millis(10);
+const STALL_CHECK_MAX: Nanos = Nanos::secs(1);
+
+/// Bytes taken from a socket at once when no payload is expected.
+const SCRATCH_BYTES: usize = 64 << 10;
+
+pub(crate) struct Shard {
+    clock: Clock,
+    epoll: OwnedFd,
+    /// Watched by epoll, so it stays open.
+    _stop: OwnedFd,
+    listeners: Vec<Listener>,
+    allowed: Vec<Network>,
+    limits: settings::Session,
+    connections: SlotMap<ConnectionKey, Connection>,
+    shared: Shared,
+    processes: HashSet<u64>,
+    next_stall_check: Timestamp,
+}
+
+impl Shard {
+    /// A loop that ends once `stop` becomes readable.
+    pub(crate) fn new(
+        listeners: Vec<Listener>,
+        stop: OwnedFd,
+        allowed: Vec<Network>,
+        limits: settings::Session,
+        engine: Engine,
+        pool: Pool,
+    ) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readable = epoll::EventFlags::IN;
+        epoll::add(&epoll, &stop, epoll::EventData::new_u64(token::STOP), readable)?;
+        for (listener, number) in listeners.iter().zip(token::LISTENERS..) {
+            epoll::add(&epoll, listener, epoll::EventData::new_u64(number), readable)?;
+        }
+        if let Some(descriptor) = engine.wake().descriptor {
+            epoll::add(&epoll, descriptor, epoll::EventData::new_u64(token::STORE), readable)?;
+        }
+        Ok(Self {
+            clock: Clock::start(),
+            epoll,
+            _stop: stop,
+            listeners,
+            allowed,
+            limits,
+            connections: SlotMap::with_key(),
+            shared: Shared::new(engine, pool, SCRATCH_BYTES),
+            processes: HashSet::new(),
+            next_stall_check: Timestamp(0),
+        })
+    }
+
+    /// Runs until told to stop.
+    pub(crate) fn run(mut self) -> Result<Status, Errno> {
+        // A modelled device and a waiting policy mean their deadlines to the microsecond; the kernel's
+        // default lets a thread oversleep by 50. Refused only by kernels that have no slack at all.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let mut ready = Vec::with_capacity(256);
+        loop {
+            ready.clear();
+            let limit = self.time_to_wait();
+            match epoll::wait(&self.epoll, spare_capacity(&mut ready), limit.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+            self.shared.now = self.clock.now();
+            for event in ready.drain(..) {
+                match event.data.u64() {
+                    token::STOP => return Ok(self.shared.status()),
+                    token::STORE => {}
+                    number if number < token::LISTENERS + self.listeners.len() as u64 => {
+                        self.accept(usize::try_from(number - token::LISTENERS).unwrap_or(0));
+                    }
+                    number => {
+                        self.serve(ConnectionKey::from(KeyData::from_ffi(number)), event.flags)
+                    }
+                }
+            }
+            self.settle();
+            self.drop_stalled();
+        }
+    }
+
+    /// Turns the engine and delivers what comes out, until nothing moves.
+    fn settle(&mut self) {
+        loop {
+            self.shared.engine.turn(self.shared.now, &mut self.shared.events);
+            if self.shared.events.is_empty() {
+                return;
+            }
+            let mut touched = Vec::new();
+            for event in std::mem::take(&mut self.shared.events) {
+                let key = ConnectionKey::from(KeyData::from_ffi(connection_of(&event)));
+                if let Some(connection) = self.connections.get_mut(key) {
+                    connection.deliver(event);
+                    if touched.last() != Some(&key) {
+                        touched.push(key);
+                    }
+                }
+            }
+            touched.sort_unstable();
+            touched.dedup();
+            for key in touched {
+                self.serve(key, epoll::EventFlags::OUT);
+            }
+        }
+    }
+
+    /// Moves what one connection can move now.
+    fn serve(&mut self, key: ConnectionKey, flags: epoll::EventFlags) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let has_hung_up = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
+        let mut outcome = match connection.is_paused() && has_hung_up {
+            true => Err(Ending::Left),
+            false => connection.write(&mut self.shared),
+        };
+        let has_input = flags.intersects(!epoll::EventFlags::OUT) || connection.take_resumed();
+        if outcome.is_ok() && has_input {
+            outcome =
+                connection.read(&mut self.shared).and_then(|()| connection.write(&mut self.shared));
+        }
+        if let Some(process) = connection.take_introduction() {
+            self.processes.insert(process);
+            self.shared.clients.processes = self.processes.len() as u64;
+        }
+        match outcome {
+            Ok(()) => self.watch(key),
+            Err(ending) => self.end(key, ending),
+        }
+    }
+
+    /// Tells epoll what this connection waits for now, if that has changed.
+    fn watch(&mut self, key: ConnectionKey) {
+        let connection = &mut self.connections[key];
+        let wanted = connection.interest();
+        if wanted != connection.watched {
+            connection.watched = wanted;
+            let data = epoll::EventData::new_u64(key.data().as_ffi());
+            epoll::modify(&self.epoll, connection.stream(), data, wanted)
+                .expect("the socket was added when the connection was accepted");
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        loop {
+            match self.listeners[listener].accept() {
+                Ok(Some((stream, peer))) => self.admit(stream, peer),
+                Ok(None) => return,
+                Err(errno) => {
+                    // Out of descriptors or memory: the peer waits in the backlog.
+                    crate::log::warn(format_args!("accept: {errno}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: Stream, peer: Peer) {
+        let is_allowed = match peer {
+            Peer::Local { .. } => true,
+            Peer::Remote(address) => self.allowed.iter().any(|network| network.contains(address)),
+        };
+        let has_room = self.connections.len() < self.limits.connections_max as usize;
+        if !is_allowed || !has_room {
+            self.shared.clients.connections_refused += 1;
+            let (errno, message) = match is_allowed {
+                true => (Errno::USERS, "too many connections: session.connections_max"),
+                false => (Errno::ACCESS, "this address is not allowed: listen.tcp_allow"),
+            };
+            turn_away(&stream, errno, message);
+            return;
+        }
+        self.shared.clients.connections_accepted += 1;
+        let limits = Limits {
+            eager_bytes_max: narrow(self.limits.eager_bytes_max),
+            chunk_bytes_max: narrow(self.limits.chunk_bytes_max),
+            requests_max: self.limits.requests_max,
+        };
+        let now = self.shared.now;
+        let key = self
+            .connections
+            .insert_with_key(|key| Connection::new(key.data().as_ffi(), stream, limits, now));
+        let connection = &self.connections[key];
+        let data = epoll::EventData::new_u64(key.data().as_ffi());
+        if epoll::add(&self.epoll, connection.stream(), data, connection.watched).is_err() {
+            self.connections.remove(key);
+        }
+        self.shared.clients.connections = self.connections.len() as u64;
+    }
+
+    fn end(&mut self, key: ConnectionKey, ending: Ending) {
+        let Some(connection) = self.connections.remove(key) else { return };
+        match ending {
+            Ending::Left => {}
+            Ending::Violation => self.shared.clients.violations += 1,
+            Ending::Stalled => self.shared.clients.stalled += 1,
+        }
+        self.shared.clients.connections = self.connections.len() as u64;
+        let _ = epoll::delete(&self.epoll, connection.stream());
+        connection.bury(&mut self.shared);
+    }
+
+    /// Drops every peer that owes something and has not moved for the time-out.
+    fn drop_stalled(&mut self) {
+        let now = self.shared.now;
+        if now < self.next_stall_check {
+            return;
+        }
+        self.next_stall_check = now + self.stall_check_interval();
+        let limit = self.limits.idle_timeout;
+        let stalled: Vec<_> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.stalled_for(now) > limit)
+            .map(|(key, _)| key)
+            .collect();
+        for key in stalled {
+            self.end(key, Ending::Stalled);
+        }
+        self.settle();
+    }
+
+    fn stall_check_interval(&self) -> Nanos {
+        Nanos(self.limits.idle_timeout.0 / 10).clamp(STALL_CHECK_MIN, STALL_CHECK_MAX)
+    }
+
+    fn time_to_wait(&self) -> Option<Timespec> {
+        let stall_check = (!self.connections.is_empty()).then_some(self.next_stall_check);
+        let deadline = match (self.shared.engine.wake().deadline, stall_check) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }?;
+        let wait = deadline - self.clock.now();
+        Some(Timespec {
+            tv_sec: i64::try_from(wait.0 / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(wait.0 % 1_000_000_000).unwrap_or(0),
+        })
+    }
+}
+
+/// A length that the settings keep well below 4 GiB.
+fn narrow(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.0).unwrap_or(u32::MAX)
+}
+
+fn connection_of(event: &Event) -> u64 {
+    match event {
+        Event::Pull { origin, .. }
+        | Event::Resume { origin }
+        | Event::Data { origin, .. }
+        | Event::Done { origin, .. } => origin.connection,
+    }
+}
