@@ -1,0 +1,75 @@
+//! Every command in README.md, executed: a command that does not work does not belong there.
+//!
+//! Blocks of `make` commands run in the repository with `FOREBAY_DEMO_QUICK=1`, which makes the
+//! demonstration a matter of seconds. `make test` itself is left out: this test is part of it, and
+//! it would never end. All other blocks run in a directory with a copy of `docs`, in the order in
+//! which they stand, with the `forebay` just built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The blocks of shell commands of a document.
+fn blocks(document: &str) -> Vec<String> {
+    let fenced = document.split("\n```").skip(1).step_by(2);
+    fenced.filter_map(|block| block.strip_prefix("sh\n")).map(|block| block.to_owned() + "\n").collect()
+}
+
+fn folder_of_forebay() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_forebay")).parent().unwrap().to_owned()
+}
+
+fn run(block: &str, folder: &Path) {
+    let forebay = folder_of_forebay();
+    let path = std::env::join_paths(
+        std::iter::once(forebay.clone()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+    );
+    // Job control as at a terminal: `%1` names the first job.
+    let mut shell = Command::new("bash");
+    shell.args(["-m", "-eu", "-c", block]).current_dir(folder).env("PATH", path.unwrap());
+    shell.env("PRELOAD", forebay.join("libforebay_preload.so")).env_remove("LD_PRELOAD");
+    let output = shell.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{block}\nended with {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn readme() -> String {
+    std::fs::read_to_string(repository().join("README.md")).unwrap()
+}
+
+fn is_make(block: &str) -> bool {
+    block.starts_with("make ")
+}
+
+#[test]
+fn the_commands_for_users_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let docs = folder.path().join("docs");
+    std::fs::create_dir(&docs).unwrap();
+    for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), docs.join(entry.file_name())).unwrap();
+        }
+    }
+    let blocks: Vec<String> = blocks(&readme()).into_iter().filter(|block| !is_make(block)).collect();
+    assert!(blocks.len() >= 5, "README.md lost its examples");
+    blocks.iter().for_each(|block| run(block, folder.path()));
+}
+
+#[test]
+fn the_commands_for_the_repository_work() {
+    let blocks: Vec<String> = blocks(&readme()).into_iter().filter(|block| is_make(block)).collect();
+    assert_eq!(blocks, ["make demo\nmake test\n"], "README.md shows the two commands, in one block");
+    // The profile of this very test, which is built already.
+    let profile = if folder_of_forebay().ends_with("release") { "release" } else { "dev" };
+    run(&format!("FOREBAY_DEMO_QUICK=1 PROFILE={profile} make demo"), &repository());
+}
