@@ -7,18 +7,18 @@ use forebay_wire::{Attributes, Delivery, Descriptor, Done, Place, Ranges};
 use crate::random::Random;
 use crate::{EIO, ENOENT, ENOSPC, FAULTY_FILE, FILES_COUNT};
 
-pub struct Forwarder {
-    pub session: Session<usize>,
-    pub files: Vec<Vec<u8>>,
-    pub out: Vec<u8>,
+pub(crate) struct Forwarder {
+    pub(crate) session: Session<usize>,
+    pub(crate) files: Vec<Vec<u8>>,
+    pub(crate) out: Vec<u8>,
     /// Answers wait while more than this is unsent.
     out_bytes_max: usize,
     chunk_bytes_max: usize,
     grants_max: usize,
     work: Vec<Work>,
     open: Vec<usize>,
-    pub has_left: bool,
-    pub chunks_count: usize,
+    pub(crate) has_left: bool,
+    pub(crate) chunks_count: usize,
 }
 
 /// A request with what is left to do for it.
@@ -53,7 +53,7 @@ enum Task {
 }
 
 impl Forwarder {
-    pub fn new(
+    pub(crate) fn new(
         session: Session<usize>,
         files: Vec<Vec<u8>>,
         chunk_bytes_max: usize,
@@ -74,7 +74,7 @@ impl Forwarder {
     }
 
     /// Takes a fragment of the stream.
-    pub fn receive(&mut self, mut input: &[u8], random: &mut Random) {
+    pub(crate) fn receive(&mut self, mut input: &[u8], random: &mut Random) {
         loop {
             if let Some(payload) = self.session.payload() {
                 let count = input.len().min(payload.length as usize);
@@ -117,7 +117,7 @@ impl Forwarder {
     }
 
     /// Does one of the things that can be done now; whether there was one.
-    pub fn step(&mut self, random: &mut Random) -> bool {
+    pub(crate) fn step(&mut self, random: &mut Random) -> bool {
         if self.out.len() >= self.out_bytes_max || self.work.is_empty() {
             return false;
         }
@@ -247,7 +247,7 @@ impl Forwarder {
     }
 
     /// The connection is gone: the session knows what is left to clean up.
-    pub fn assert_it_knows_what_is_left(&self) {
+    pub(crate) fn assert_it_knows_what_is_left(&self) {
         let mut unanswered: Vec<u64> = self.work.iter().map(|work| work.tag).collect();
         unanswered.sort_unstable();
         assert_eq!(self.session.unanswered().collect::<Vec<_>>(), unanswered);

@@ -11,22 +11,22 @@ use forebay_wire::*;
 use crate::random::Random;
 use crate::{EIO, ENOENT, ENOSPC, FAULTY_FILE, FILES_COUNT};
 
-pub struct Program {
-    pub session: Session,
+pub(crate) struct Program {
+    pub(crate) session: Session,
     /// What the files hold once everything that was sent is done.
-    pub files: Vec<Vec<u8>>,
-    pub out: Vec<u8>,
+    pub(crate) files: Vec<Vec<u8>>,
+    pub(crate) out: Vec<u8>,
     handles: BTreeMap<usize, Handle>,
-    pub unanswered: BTreeMap<u64, Sent>,
-    pub requests_left: usize,
+    pub(crate) unanswered: BTreeMap<u64, Sent>,
+    pub(crate) requests_left: usize,
     request_bytes_max: usize,
     has_said_bye: bool,
-    pub is_over: bool,
-    pub most_unanswered: usize,
+    pub(crate) is_over: bool,
+    pub(crate) most_unanswered: usize,
 }
 
 /// A request that is not answered.
-pub struct Sent {
+pub(crate) struct Sent {
     file: usize,
     /// What no other request may touch in a conflicting way.
     range: ByteRange,
@@ -65,7 +65,7 @@ enum Idea {
 const NO_FILE: usize = usize::MAX;
 
 impl Program {
-    pub fn new(files: Vec<Vec<u8>>, requests_left: usize, request_bytes_max: usize) -> Self {
+    pub(crate) fn new(files: Vec<Vec<u8>>, requests_left: usize, request_bytes_max: usize) -> Self {
         let mut program = Self {
             session: Session::new(),
             files,
@@ -102,7 +102,7 @@ impl Program {
     }
 
     /// Sends one more request if there is one that can be sent.
-    pub fn step(&mut self, random: &mut Random) {
+    pub(crate) fn step(&mut self, random: &mut Random) {
         if self.session.terms().is_none() || self.has_said_bye {
             return;
         }
@@ -344,7 +344,7 @@ impl Program {
     }
 
     /// Takes a fragment of the stream.
-    pub fn receive(&mut self, mut input: &[u8]) {
+    pub(crate) fn receive(&mut self, mut input: &[u8]) {
         loop {
             if let Some(payload) = self.session.payload() {
                 let count = input.len().min(payload.length as usize);
@@ -407,7 +407,7 @@ impl Program {
         }
     }
 
-    pub fn assert_it_knows_what_is_left(&self) {
+    pub(crate) fn assert_it_knows_what_is_left(&self) {
         let mut unanswered: Vec<u64> = self.session.unanswered().collect();
         unanswered.sort_unstable();
         let is_left = |sent: &Sent| !matches!(sent.expected, Expected::Text { is_whole: true, .. });
