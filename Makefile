@@ -3,18 +3,22 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-FOREBAY = target/release/forebay
+
+# PROFILE=dev builds quickly and runs slowly; figures come from release builds only.
+PROFILE ?= release
+BUILT = $(or $(CARGO_TARGET_DIR),target)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+FOREBAY = $(BUILT)/forebay
 
 .PHONY: build demo test lint docs install
 
 build:
 	scripts/install-deps build
-	$(CARGO) build --release --locked --workspace
+	$(CARGO) build --locked --workspace --profile $(PROFILE)
 
 # 32 plain processes read one file in strides from a modelled disk, without and with scheduling.
 # FOREBAY_DEMO_QUICK=1 takes fewer sizes and a faster disk: a look, not a measurement.
 demo: build
-	scripts/demo
+	scripts/demo $(FOREBAY)
 
 # The library is built first, because the tests run real programs under it.
 test:
@@ -26,18 +30,19 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
-	$(CARGO) deny --offline check licenses bans sources
+	$(CARGO) deny check licenses bans sources
 
 docs:
 	RUSTDOCFLAGS=--deny=warnings $(CARGO) doc --locked --workspace --no-deps
 
+MAN = $(DESTDIR)$(PREFIX)/share/man/man1
+COMPLETIONS = $(BUILT)/completions
+
 install: build
 	install -D $(FOREBAY) $(DESTDIR)$(PREFIX)/bin/forebay
-	install -D target/release/libforebay_preload.so $(DESTDIR)$(PREFIX)/lib/forebay/libforebay_preload.so
-	$(FOREBAY) generate man target/man
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 target/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	$(FOREBAY) generate completions target/completions
-	install -D -m 644 target/completions/forebay.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/forebay
-	install -D -m 644 target/completions/_forebay $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_forebay
-	install -D -m 644 target/completions/forebay.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/forebay.fish
+	install -D $(BUILT)/libforebay_preload.so $(DESTDIR)$(PREFIX)/lib/forebay/libforebay_preload.so
+	$(FOREBAY) generate man $(MAN)
+	$(FOREBAY) generate completions $(COMPLETIONS)
+	install -D -m 644 $(COMPLETIONS)/forebay.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/forebay
+	install -D -m 644 $(COMPLETIONS)/_forebay $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_forebay
+	install -D -m 644 $(COMPLETIONS)/forebay.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/forebay.fish
