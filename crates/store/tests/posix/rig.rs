@@ -92,9 +92,10 @@ impl Rig {
             assert!(begin.elapsed() < PATIENCE, "{} of {count} calls finished", finished.len());
             let wake = self.store.wake();
             let descriptor = wake.descriptor.expect("a posix store has something to wait for");
-            let timeout =
-                Timespec { tv_sec: if wake.deadline.is_some() { 0 } else { PATIENCE.as_secs() as i64 }, tv_nsec: 0 };
+            let tv_sec = if wake.deadline.is_some() { 0 } else { PATIENCE.as_secs() as i64 };
+            let timeout = Timespec { tv_sec, tv_nsec: 0 };
             match poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&timeout)) {
+                Ok(0) if tv_sec > 0 => panic!("nothing woke us: {} of {count} calls finished", finished.len()),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => panic!("poll: {errno}"),
             }
