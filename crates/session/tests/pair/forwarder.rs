@@ -259,7 +259,8 @@ impl Forwarder {
         let mut open: Vec<usize> =
             self.open.iter().copied().filter(|file| !closing(file)).collect();
         let mut known: Vec<usize> = self.session.files().collect();
-        (open.sort_unstable(), known.sort_unstable());
+        open.sort_unstable();
+        known.sort_unstable();
         assert_eq!(known, open);
     }
 }

@@ -20,9 +20,17 @@ pub(crate) struct Program {
     pub(crate) unanswered: BTreeMap<u64, Sent>,
     pub(crate) requests_left: usize,
     request_bytes_max: usize,
+    pub(crate) lengths: Lengths,
     has_said_bye: bool,
     pub(crate) is_over: bool,
     pub(crate) most_unanswered: usize,
+}
+
+/// How long requests are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    Any,
+    Longest,
 }
 
 /// A request that is not answered.
@@ -74,6 +82,7 @@ impl Program {
             unanswered: BTreeMap::new(),
             requests_left,
             request_bytes_max,
+            lengths: Lengths::Any,
             has_said_bye: false,
             is_over: false,
             most_unanswered: 0,
