@@ -16,9 +16,9 @@ build:
 	$(CARGO) build --locked --workspace --profile $(PROFILE)
 
 # 32 plain processes read one file in strides from a modelled disk, without and with scheduling.
-# FOREBAY_DEMO_QUICK=1 takes fewer sizes and a faster disk: a look, not a measurement.
+# FOREBAY_DEMO_QUICK=1 makes it a look instead of a measurement.
 demo: build
-	scripts/demo $(FOREBAY)
+	$(FOREBAY) bench strided-read --output $(BUILT)/demo $(if $(FOREBAY_DEMO_QUICK),--quick)
 
 # The library is built first, because the tests run real programs under it.
 test:
@@ -40,7 +40,8 @@ COMPLETIONS = $(BUILT)/completions
 
 install: build
 	install -D $(FOREBAY) $(DESTDIR)$(PREFIX)/bin/forebay
-	install -D $(BUILT)/libforebay_preload.so $(DESTDIR)$(PREFIX)/lib/forebay/libforebay_preload.so
+	install -d $(DESTDIR)$(PREFIX)/lib/forebay
+	install $(BUILT)/libforebay_preload.so $(BUILT)/forebay-bench-* $(DESTDIR)$(PREFIX)/lib/forebay
 	$(FOREBAY) generate man $(MAN)
 	$(FOREBAY) generate completions $(COMPLETIONS)
 	install -D -m 644 $(COMPLETIONS)/forebay.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/forebay

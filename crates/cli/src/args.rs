@@ -165,29 +165,43 @@ pub(crate) struct CheckArgs {
     pub(crate) json: bool,
 }
 
-const BENCH_HELP: &str = "\
+/// The suites come from the suites themselves.
+fn bench_help() -> String {
+    let suites = forebay_bench::suites().iter();
+    let suites: String = suites.map(|suite| format!("  {:<13}  {}\n", suite.name, suite.summary)).collect();
+    format!(
+        "\
 Suites:
-  strided-read   N processes read one file in interleaved strides, under each policy
-  strided-write  the same, writing
-  forwarding     streams and round trips through the forwarder, over raw sockets
-  core           the scheduler alone: time and instructions a request
-
+{suites}
 Examples:
   forebay bench core
   forebay bench strided-read --json strided-read.json
+  forebay bench strided-read --output figures    the table, a plot as PNG and SVG, and the JSON
 
-Exit code: 0 when the suite ran; 1 when it did not.";
+Exit code: 0 when the suite ran; 1 when it did not; 2 when there is no such suite or a program that
+it needs is missing."
+    )
+}
 
 /// What `forebay bench` is told.
 #[derive(Debug, Args)]
-#[command(after_help = BENCH_HELP)]
+#[command(after_help = bench_help())]
 pub(crate) struct BenchArgs {
     /// The suite
     #[arg(value_name = "SUITE")]
     pub(crate) suite: String,
-    /// Write the rows and ratios to a file
+    /// Write settings, rows and ratios to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the same, the table and the plots to a directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Add this run, with its raw data and circumstances, to a directory of runs
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
+    /// How often everything is run; the table has medians [default: the suite's own]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) repetitions: Option<usize>,
     /// Smaller sizes and fewer repetitions: for a look, not for figures
     #[arg(long)]
     pub(crate) quick: bool,

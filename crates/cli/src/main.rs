@@ -13,6 +13,7 @@ mod library;
 mod run;
 mod serve;
 mod setting_flags;
+mod size;
 mod status;
 
 use args::{Command, CommandLine};

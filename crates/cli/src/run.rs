@@ -49,7 +49,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     };
     let forwarder = Forwarder::bind(&settings).map_err(|error| failed(&error))?;
     let environment =
-        environment(&args, &library, &forwarder.endpoint().to_string(), &prefixes, &settings)?;
+        environment(&args, &library, &forwarder.endpoints()[0].to_string(), &prefixes, &settings)?;
     let stopper = forwarder.stopper();
     let thread = std::thread::Builder::new()
         .name("forwarder".to_owned())

@@ -35,7 +35,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         let mut forever = signals.forever();
         if let Some(signal) = forever.next() {
             eprintln!(
-                "forebay: signal {signal}: finishing what is in flight; once more to stop at once"
+                "forebay: signal {signal}: stopping; once more to stop at once"
             );
             stopper.stop();
         }

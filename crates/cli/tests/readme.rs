@@ -15,7 +15,10 @@ fn repository() -> PathBuf {
 /// The blocks of shell commands of a document.
 fn blocks(document: &str) -> Vec<String> {
     let fenced = document.split("\n```").skip(1).step_by(2);
-    fenced.filter_map(|block| block.strip_prefix("sh\n")).map(|block| block.to_owned() + "\n").collect()
+    fenced
+        .filter_map(|block| block.strip_prefix("sh\n"))
+        .map(|block| block.to_owned() + "\n")
+        .collect()
 }
 
 fn folder_of_forebay() -> PathBuf {
@@ -25,7 +28,8 @@ fn folder_of_forebay() -> PathBuf {
 fn run(block: &str, folder: &Path) {
     let forebay = folder_of_forebay();
     let path = std::env::join_paths(
-        std::iter::once(forebay.clone()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        std::iter::once(forebay.clone())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     );
     // Job control as at a terminal: `%1` names the first job.
     let mut shell = Command::new("bash");
@@ -60,15 +64,21 @@ fn the_commands_for_users_work() {
             std::fs::copy(entry.path(), docs.join(entry.file_name())).unwrap();
         }
     }
-    let blocks: Vec<String> = blocks(&readme()).into_iter().filter(|block| !is_make(block)).collect();
+    let blocks: Vec<String> =
+        blocks(&readme()).into_iter().filter(|block| !is_make(block)).collect();
     assert!(blocks.len() >= 5, "README.md lost its examples");
     blocks.iter().for_each(|block| run(block, folder.path()));
 }
 
 #[test]
 fn the_commands_for_the_repository_work() {
-    let blocks: Vec<String> = blocks(&readme()).into_iter().filter(|block| is_make(block)).collect();
-    assert_eq!(blocks, ["make demo\nmake test\n"], "README.md shows the two commands, in one block");
+    let blocks: Vec<String> =
+        blocks(&readme()).into_iter().filter(|block| is_make(block)).collect();
+    assert_eq!(
+        blocks,
+        ["make demo\nmake test\n"],
+        "README.md shows the two commands, in one block"
+    );
     // The profile of this very test, which is built already.
     let profile = if folder_of_forebay().ends_with("release") { "release" } else { "dev" };
     run(&format!("FOREBAY_DEMO_QUICK=1 PROFILE={profile} make demo"), &repository());

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::args::RunArgs;
 use crate::failure::{Failure, RUN_FAILED};
+use crate::size::Size;
 
 /// The end of a run, for people ([`fmt::Display`]) and for programs (JSON).
 #[derive(Serialize)]
@@ -106,22 +107,6 @@ impl Report<'_> {
         let seen = self.status.not_hooked.iter().filter(|(_, calls)| **calls > 0);
         let texts: Vec<String> = seen.map(|(reason, calls)| format!("{reason} {calls}")).collect();
         if texts.is_empty() { "nothing seen".to_owned() } else { texts.join(", ") }
-    }
-}
-
-/// A size for people: three or four digits and a binary unit.
-struct Size(u64);
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-        match units.iter().find(|(shift, _)| self.0 >> shift > 0) {
-            #[expect(clippy::cast_precision_loss, reason = "for people to read")]
-            Some((shift, unit)) => {
-                write!(f, "{:.1} {unit}", self.0 as f64 / f64::from(1_u32 << shift))
-            }
-            None => write!(f, "{} B", self.0),
-        }
     }
 }
 
