@@ -205,10 +205,14 @@ impl Engine {
         }
     }
 
-    /// A chunk of a write is complete: it goes to the store, or nowhere if the call has failed meanwhile.
+    /// A chunk of a write is complete: it goes to the store, or nowhere if the call has failed
+    /// before it. A chunk in front of the failure still counts towards the bytes written.
     pub(crate) fn chunk_arrived(&mut self, now: Timestamp, key: PieceKey, events: &mut Vec<Event>) {
-        let part = self.pieces[key].part;
-        if self.calls[self.parts[part].call].fault.is_none() {
+        let piece = &self.pieces[key];
+        let (part, offset) = (piece.part, piece.offset);
+        let at = self.parts[part].base + offset;
+        let fault = self.calls[self.parts[part].call].fault;
+        if fault.is_none_or(|(lowest, _)| at < lowest) {
             self.ready.push_back(Plan::Piece(key));
         } else {
             self.drop_piece(now, key, part, events);

@@ -1,0 +1,372 @@
+//! The engine by seed: clients that behave and clients that vanish, a store that finishes in any
+//! order, comes up short and fails, and a pool much smaller than what is asked for.
+//!
+//! What must hold, whatever the seed: every call of a client that stays is answered exactly once;
+//! what a client reads is what was written (its own region byte by byte, the shared region never
+//! torn); at the end nothing is in flight and every byte of the pool is back.
+//!
+//! `FOREBAY_SEED=n cargo test -p forebay-engine` replays one seed; `FOREBAY_SEEDS=n` runs n of them.
+
+use std::collections::HashMap;
+
+use forebay_engine::store::{Attributes, Io, OpenHow, Opened, Operation, Store, StoreFile, Wake};
+use forebay_engine::{Action, CallKey, Engine, Event, FileKey, Options, Order, Origin, Ranges, Sink};
+use forebay_pool::{Pool, PoolOptions};
+use forebay_sched::policies::{self, PolicyName, PolicySettings};
+use forebay_sched::policy::Limits;
+use forebay_sched::scheduler::{Scheduler, SchedulerOptions};
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
+use rustix::io::Errno;
+
+const CLIENTS: usize = 6;
+/// Each client has a region of its own; one more is shared by all.
+const REGION_BYTES: u64 = 3 << 20;
+
+#[derive(Clone)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A file in memory that misbehaves where the contract allows it.
+struct Chaos {
+    random: Random,
+    content: Vec<u8>,
+    started: Vec<Io>,
+    /// One call in so many fails, and one in so many moves less than asked; 0 for never.
+    trouble: u64,
+}
+
+impl Store for Chaos {
+    fn name(&self) -> String {
+        "chaos".into()
+    }
+    fn open(&mut self, _how: OpenHow) -> Result<Opened, Errno> {
+        Ok(Opened { file: StoreFile(0), id: FileId { device: 1, inode: 1, generation: 0 } })
+    }
+    fn close(&mut self, _file: StoreFile) {
+        assert!(self.started.is_empty() || self.trouble < u64::MAX);
+    }
+    fn attributes(&mut self, _file: StoreFile) -> Result<Attributes, Errno> {
+        Ok(Attributes { size: Bytes(self.content.len() as u64), ..Attributes::default() })
+    }
+    fn start(&mut self, _now: Timestamp, io: Io) {
+        self.started.push(io);
+    }
+    fn take_finished(&mut self, _now: Timestamp, finished: &mut Vec<Io>) {
+        while !self.started.is_empty() && !self.random.one_in(3) {
+            let idx = self.random.below(self.started.len() as u64) as usize;
+            let mut io = self.started.swap_remove(idx);
+            self.carry_out(&mut io);
+            finished.push(io);
+        }
+    }
+    fn wake(&self) -> Wake<'_> {
+        Wake { descriptor: None, deadline: None }
+    }
+    fn depth_default(&self) -> usize {
+        3
+    }
+}
+
+impl Chaos {
+    fn carry_out(&mut self, io: &mut Io) {
+        let has_trouble = self.trouble > 0 && self.random.one_in(self.trouble);
+        if has_trouble && self.random.one_in(2) {
+            io.outcome = Err(Errno::IO);
+            return;
+        }
+        let asked: u64 = io.buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let mut left = if has_trouble && asked > 0 { self.random.below(asked) } else { asked };
+        let mut at = match io.operation {
+            Operation::Read(at) | Operation::Write(at) => at.0 as usize,
+            Operation::Append => self.content.len(),
+            _ => 0,
+        };
+        let mut moved = 0;
+        for buffer in &mut io.buffers {
+            let is_read = matches!(io.operation, Operation::Read(_));
+            let room = if is_read { self.content.len().saturating_sub(at) } else { usize::MAX };
+            let count = buffer.len().min(left as usize).min(room);
+            if is_read {
+                buffer[..count].copy_from_slice(&self.content[at..at + count]);
+            } else {
+                self.content.resize(self.content.len().max(at + count), 0);
+                self.content[at..at + count].copy_from_slice(&buffer[..count]);
+            }
+            (at, moved, left) = (at + count, moved + count as u64, left - count as u64);
+        }
+        io.outcome = Ok(Bytes(moved));
+        io.end = Offset(self.content.len() as u64);
+    }
+}
+
+/// What a client has asked for and not been told.
+struct Asked {
+    client: usize,
+    call: CallKey,
+    action: Action,
+    ranges: Vec<ByteRange>,
+    /// What it wrote, or what it has been sent.
+    bytes: Vec<u8>,
+    is_shared: bool,
+    /// Payload that is on its way: where the next byte goes, and how many are left.
+    payload: Vec<(u64, u64)>,
+}
+
+struct World {
+    random: Random,
+    engine: Engine,
+    pool: Pool,
+    file: FileKey,
+    asked: HashMap<u64, Asked>,
+    /// What each client knows its region to hold; `None` where an error left it open.
+    known: Vec<Vec<Option<u8>>>,
+    next_tag: u64,
+    now: Timestamp,
+    trouble: u64,
+    /// A client vanished in the middle of a write to the shared region.
+    may_be_torn: bool,
+}
+
+fn world(seed: u64, policy: PolicyName, trouble: u64) -> World {
+    let mut random = Random(seed);
+    let content = vec![0; (CLIENTS as u64 + 1) as usize * REGION_BYTES as usize];
+    let store = Chaos { random: Random(seed ^ 0xabcd), content, started: Vec::new(), trouble };
+    let capacity = Bytes::kib(768 + random.below(2048));
+    let options = PoolOptions { reserve: Some(Bytes::kib(256)), ..PoolOptions::new(capacity) };
+    let pool = Pool::with_options(options).expect("a small pool");
+    let policy = policies::build(policy, &PolicySettings::from(Limits::default()));
+    let options = SchedulerOptions { queue_requests_max: 4 + random.below(60) as usize, ..SchedulerOptions::default() };
+    let scheduler = Scheduler::new(options, policy);
+    let options = Options { depth: 1 + random.below(4) as usize, chunk_bytes: Bytes::kib(128), ..Options::default() };
+    let mut engine = Engine::new(options, scheduler, Box::new(store), pool.clone());
+    let (file, _) = engine.open(OpenHow::Beneath { path: "f".into(), flags: 0 }).expect("opens");
+    let known = vec![vec![Some(0); REGION_BYTES as usize]; CLIENTS];
+    let (asked, next_tag, now) = (HashMap::new(), 1, Timestamp(0));
+    World { random, engine, pool, file, asked, known, next_tag, now, trouble, may_be_torn: false }
+}
+
+impl World {
+    fn ask(&mut self, client: usize, events: &mut Vec<Event>) {
+        let is_shared = self.random.one_in(4);
+        let region = if is_shared { CLIENTS } else { client } as u64 * REGION_BYTES;
+        let count = if self.random.one_in(5) && !is_shared { 1 + self.random.below(100) } else { 1 };
+        let longest = if count > 1 { 20_000 } else { [4096, 100_000, 1_500_000][self.random.below(3) as usize] };
+        let mut ranges = Vec::new();
+        let mut at = 0;
+        for _ in 0..count {
+            let length = 1 + self.random.below(longest);
+            let start = if count > 1 { at } else { self.random.below(REGION_BYTES - length) };
+            at = start + length + self.random.below(5000);
+            ranges.push(ByteRange::new(Offset(region + start), Bytes(length)));
+        }
+        if is_shared {
+            // The whole shared region at once, so that a torn write shows.
+            ranges = vec![ByteRange::new(Offset(region), Bytes(REGION_BYTES / 2))];
+        }
+        let action = match self.random.below(12) {
+            0 => Action::Sync,
+            1..=5 => Action::Read,
+            _ => Action::Write,
+        };
+        if action == Action::Sync {
+            ranges = vec![ByteRange::default()];
+        }
+        let total: u64 = ranges.iter().map(|range| range.length().0).sum();
+        let eager = action == Action::Write && total <= 65_536 && self.random.one_in(2);
+        let bytes = match action {
+            Action::Write if is_shared => vec![self.random.next() as u8; total as usize],
+            Action::Write => (0..total).map(|i| (self.next_tag as u8).wrapping_mul(31).wrapping_add(i as u8)).collect(),
+            _ => vec![0; total as usize],
+        };
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        let order = Order {
+            origin: Origin { connection: client as u64, tag },
+            client: ClientId(client as u32),
+            class: ClassId(0),
+            file: self.file,
+            action,
+            ranges: if ranges.len() == 1 { Ranges::One(ranges[0]) } else { Ranges::Many(ranges.clone()) },
+            eager,
+        };
+        let call = self.engine.submit(self.now, order, events).expect("the file is open");
+        let payload = if eager { vec![(0, total)] } else { Vec::new() };
+        self.asked.insert(tag, Asked { client, call, action, ranges, bytes, is_shared, payload });
+    }
+
+    /// Moves some payload of some call on its way.
+    fn send_payload(&mut self, events: &mut Vec<Event>) {
+        let mut tags: Vec<_> = self.asked.iter().filter(|(_, a)| !a.payload.is_empty()).map(|(tag, _)| *tag).collect();
+        tags.sort_unstable();
+        for tag in tags {
+            let asked = self.asked.get_mut(&tag).expect("just seen");
+            let idx = self.random.below(asked.payload.len() as u64) as usize;
+            let (at, left) = asked.payload[idx];
+            let Sink::Into(room) = self.engine.sink(asked.call, at) else { continue };
+            let count = room.len().min(left as usize).min(1 + self.random.below(200_000) as usize);
+            room[..count].copy_from_slice(&asked.bytes[at as usize..at as usize + count]);
+            self.engine.filled(self.now, asked.call, at, count, events);
+            match left - count as u64 {
+                0 => drop(asked.payload.swap_remove(idx)),
+                left => asked.payload[idx] = (at + count as u64, left),
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Pull { origin, offset, length, .. } => {
+                if let Some(asked) = self.asked.get_mut(&origin.tag) {
+                    asked.payload.push((offset, length));
+                }
+            }
+            Event::Resume { .. } => {}
+            Event::Data { origin, part, offset, buffer } => {
+                let asked = self.asked.get_mut(&origin.tag).expect("data only for those who wait");
+                asked.bytes[offset as usize..][..buffer.len()].copy_from_slice(&buffer);
+                drop(buffer);
+                self.engine.sent(part);
+            }
+            Event::Done { origin, outcome, .. } => {
+                let asked = self.asked.remove(&origin.tag).expect("answered once");
+                assert!(asked.payload.is_empty(), "answered with payload on its way");
+                self.check(asked, outcome);
+            }
+        }
+    }
+
+    fn check(&mut self, asked: Asked, outcome: Result<Bytes, Errno>) {
+        if self.trouble == 0 {
+            assert_eq!(outcome, Ok(Bytes(asked.bytes.len() as u64)));
+        }
+        let moved = outcome.map_or(0, |bytes| bytes.0 as usize);
+        if asked.is_shared {
+            if asked.action == Action::Read && self.trouble == 0 && !self.may_be_torn {
+                let torn = asked.bytes.iter().position(|byte| *byte != asked.bytes[0]);
+                assert_eq!(torn, None, "a read saw two writes");
+            }
+            return;
+        }
+        let region = asked.client as u64 * REGION_BYTES;
+        let mut at = 0;
+        for range in &asked.ranges {
+            for offset in range.start.0..range.end.0 {
+                let known = &mut self.known[asked.client][(offset - region) as usize];
+                match asked.action {
+                    Action::Write => *known = (at < moved).then(|| asked.bytes[at]),
+                    Action::Read if at < moved => {
+                        assert!(
+                            known.is_none_or(|byte| byte == asked.bytes[at]),
+                            "client {}: byte {offset} ({at} of {moved} of {outcome:?} of {:?}) is {:?} and not {known:?}",
+                            asked.client,
+                            asked.ranges,
+                            asked.bytes[at],
+                        );
+                    }
+                    _ => {}
+                }
+                at += 1;
+            }
+        }
+    }
+
+    fn vanish(&mut self, client: usize, events: &mut Vec<Event>) {
+        let mut tags: Vec<_> = self.asked.iter().filter(|(_, a)| a.client == client).map(|(tag, _)| *tag).collect();
+        tags.sort_unstable();
+        for tag in tags {
+            let asked = self.asked.remove(&tag).expect("just seen");
+            self.may_be_torn |= asked.action == Action::Write && asked.is_shared;
+            if asked.action == Action::Write && !asked.is_shared {
+                // Whether it was written is open.
+                for range in &asked.ranges {
+                    let region = client as u64 * REGION_BYTES;
+                    self.known[client][(range.start.0 - region) as usize..(range.end.0 - region) as usize].fill(None);
+                }
+            }
+            self.engine.abandon(self.now, asked.call, events);
+        }
+        events.retain(|event| !matches!(event, Event::Data { origin, .. } | Event::Done { origin, .. } | Event::Pull { origin, .. } if origin.connection == client as u64));
+    }
+
+    fn step(&mut self, may_ask: bool) {
+        let mut events = Vec::new();
+        self.now = self.now + forebay_units::Nanos::micros(1 + self.random.below(300));
+        for client in 0..CLIENTS {
+            let is_quiet = !self.asked.values().any(|asked| asked.client == client);
+            if may_ask && is_quiet && self.random.one_in(2) {
+                self.ask(client, &mut events);
+            }
+        }
+        self.send_payload(&mut events);
+        if self.random.one_in(60) {
+            let client = self.random.below(CLIENTS as u64) as usize;
+            self.vanish(client, &mut events);
+        }
+        self.engine.turn(self.now, &mut events);
+        for event in events {
+            self.take(event);
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.asked.is_empty() && self.engine.calls_count() == 0
+    }
+}
+
+fn run(seed: u64, trouble: u64) {
+    let policy = PolicyName::ALL[seed as usize % PolicyName::ALL.len()];
+    let mut world = world(seed, policy, trouble);
+    for _ in 0..150 {
+        world.step(true);
+    }
+    let mut left = 200_000;
+    while !world.is_quiet() {
+        world.step(false);
+        left -= 1;
+        assert!(left > 0, "{} calls hang under {policy}", world.engine.calls_count());
+    }
+    assert_eq!(world.pool.used_bytes(), Bytes::ZERO, "memory is lost");
+    assert_eq!(world.engine.queued_and_in_flight(), (0, 0));
+    let mut events = Vec::new();
+    world.engine.close(world.file, None, &mut events);
+    assert_eq!(world.engine.open_files_count(), 0);
+}
+
+fn seeds() -> Box<dyn Iterator<Item = u64>> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("FOREBAY_SEED") {
+        Some(seed) => Box::new(seed..seed + 1),
+        None => Box::new(0..number("FOREBAY_SEEDS").unwrap_or(18)),
+    }
+}
+
+fn for_each_seed(trouble: u64) {
+    for seed in seeds() {
+        let outcome = std::panic::catch_unwind(|| run(seed, trouble));
+        assert!(outcome.is_ok(), "replay with FOREBAY_SEED={seed} cargo test -p forebay-engine");
+    }
+}
+
+#[test]
+fn every_call_is_answered_and_every_byte_is_right() {
+    for_each_seed(0);
+}
+
+#[test]
+fn a_failing_store_hurts_only_those_whose_bytes_it_lost() {
+    for_each_seed(5);
+}
