@@ -13,17 +13,33 @@ use crate::sys::{self, Piece};
 /// How many pieces go to the kernel in one call. More are a matter of more calls.
 const PIECES_AT_ONCE: usize = 16;
 
+/// One piece needs no list.
+#[derive(Clone, Copy, Debug)]
+enum Pieces<'a> {
+    One(Piece),
+    Many(&'a [Piece]),
+}
+
+impl Pieces<'_> {
+    fn as_slice(&self) -> &[Piece] {
+        match self {
+            Self::One(piece) => std::slice::from_ref(piece),
+            Self::Many(pieces) => pieces,
+        }
+    }
+}
+
 /// Memory that a read fills.
 #[derive(Debug)]
 pub struct Destination<'a> {
-    pieces: &'a [Piece],
+    pieces: Pieces<'a>,
     length: u64,
 }
 
 /// Memory that a write takes its data from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    pieces: &'a [Piece],
+    pieces: Pieces<'a>,
     length: u64,
 }
 
@@ -48,7 +64,7 @@ pub trait Transfers {
 
 impl<'a> Destination<'a> {
     pub(crate) fn from_pieces(pieces: &'a [Piece]) -> Self {
-        Self { pieces, length: total(pieces) }
+        Self { pieces: Pieces::Many(pieces), length: total(pieces) }
     }
 
     /// How many bytes there are.
@@ -70,7 +86,7 @@ impl<'a> Destination<'a> {
         room: &'b mut Room,
     ) -> &'b mut [IoSliceMut<'b>] {
         let (last, pieces) = room.0.split_last_mut().expect("there is room for one");
-        let count = cut(self.pieces, from, length, pieces);
+        let count = cut(self.pieces.as_slice(), from, length, pieces);
         let is_whole = total(&pieces[..count]) == length;
         *last = Piece::of_mut(tail);
         room.0[count] = room.0[PIECES_AT_ONCE - 1];
@@ -84,12 +100,24 @@ impl<'a> From<&'a mut [IoSliceMut<'_>]> for Destination<'a> {
     }
 }
 
+impl<'a> From<&'a mut [u8]> for Destination<'a> {
+    fn from(bytes: &'a mut [u8]) -> Self {
+        Self { length: bytes.len() as u64, pieces: Pieces::One(Piece::of_mut(bytes)) }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Source<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { length: bytes.len() as u64, pieces: Pieces::One(Piece::of(bytes)) }
+    }
+}
+
 impl<'a> Source<'a> {
     /// No memory.
-    pub(crate) const NOTHING: Self = Self { pieces: &[], length: 0 };
+    pub(crate) const NOTHING: Self = Self { pieces: Pieces::Many(&[]), length: 0 };
 
     pub(crate) fn from_pieces(pieces: &'a [Piece]) -> Self {
-        Self { pieces, length: total(pieces) }
+        Self { pieces: Pieces::Many(pieces), length: total(pieces) }
     }
 
     /// How many bytes there are.
@@ -107,7 +135,7 @@ impl<'a> Source<'a> {
     ) -> &'b [IoSlice<'b>] {
         let first = usize::from(!head.is_empty());
         room.0[0] = Piece::of(head);
-        let count = cut(self.pieces, from, length, &mut room.0[first..]);
+        let count = cut(self.pieces.as_slice(), from, length, &mut room.0[first..]);
         sys::as_shared(&room.0[..first + count])
     }
 }

@@ -7,8 +7,9 @@ use crate::error::Error;
 use crate::memory::{Memory, Room, Source, Transfers};
 use crate::pump::Ticket;
 
-/// How many frames may wait. When it is full, no more of the forwarder's are looked at.
-const FRAMES_MAX: usize = 32;
+/// How many frames may wait. When there are as many, no more of the forwarder's are looked at; it
+/// has to go on receiving even while nobody takes what it sends.
+const FRAMES_MAX: usize = 64;
 
 /// A part of a write's data.
 #[derive(Clone, Copy, Debug)]
