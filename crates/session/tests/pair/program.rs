@@ -246,8 +246,8 @@ impl Program {
         let mut ranges: Vec<ByteRange> = Vec::new();
         let mut from = if place == Place::End { 0 } else { random.below(size + 1) };
         for _ in 0..count {
-            let length =
-                if random.percent(20) { length_max } else { random.between(1, length_max) };
+            let is_longest = self.lengths == Lengths::Longest || random.percent(20);
+            let length = if is_longest { length_max } else { random.between(1, length_max) };
             ranges.push(ByteRange::new(Offset(from as u64), Bytes(length as u64)));
             // Ranges of a write do not overlap, so that their order does not matter.
             from =
