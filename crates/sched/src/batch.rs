@@ -55,6 +55,9 @@ impl Batch {
     /// If the batch is empty.
     pub fn range(&self) -> ByteRange {
         let end = self.members.iter().map(|member| member.request.range.end).max();
-        ByteRange { start: self.members[0].request.range.start, end: end.expect("a batch has members") }
+        ByteRange {
+            start: self.members[0].request.range.start,
+            end: end.expect("a batch has members"),
+        }
     }
 }

@@ -61,7 +61,11 @@ impl Lane {
     }
 
     /// Takes what leaves next. `file` is the one served last, `end_of` says where each file's last batch ended.
-    pub(crate) fn pop(&mut self, file: FileIndex, end_of: impl Fn(FileIndex) -> Offset) -> Option<Accepted> {
+    pub(crate) fn pop(
+        &mut self,
+        file: FileIndex,
+        end_of: impl Fn(FileIndex) -> Offset,
+    ) -> Option<Accepted> {
         let oldest = self.queue.first()?;
         let may_pass = self.passes < PASSES_MAX && start_of(&oldest).is_some();
         let of_file = |file| self.starting_at(file, end_of(file));

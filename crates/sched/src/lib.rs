@@ -37,6 +37,6 @@ pub use policies::{PolicyName, PolicySettings, build};
 pub use policy::{Limits, Policy, Selection};
 pub use request::{Accepted, Access, Request, RequestId};
 pub use scheduler::{
-    Admission, Batch, Bypass, Cancellation, Decision, FileBusy, GuardMode, Rejected, Room, Scheduler, SchedulerOptions,
-    Stats,
+    Admission, Batch, Bypass, Cancellation, Decision, FileBusy, GuardMode, Rejected, Room,
+    Scheduler, SchedulerOptions, Stats,
 };

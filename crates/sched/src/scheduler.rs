@@ -89,10 +89,17 @@ impl Scheduler {
     }
 
     /// Takes over a request. With `room` free and nothing queued it may be in flight on return.
-    pub fn submit(&mut self, now: Timestamp, request: Request, room: Room) -> Result<Admission, Rejected> {
+    pub fn submit(
+        &mut self,
+        now: Timestamp,
+        request: Request,
+        room: Room,
+    ) -> Result<Admission, Rejected> {
         let refusal = if request.range.is_empty() && request.access != Access::Sync {
             Some(Rejected::EmptyRange)
-        } else if self.queued_count() + self.table.tombstone_count() >= self.options.queue_requests_max {
+        } else if self.queued_count() + self.table.tombstone_count()
+            >= self.options.queue_requests_max
+        {
             Some(Rejected::QueueFull)
         } else {
             None
@@ -296,7 +303,9 @@ impl Scheduler {
     fn skips_policy(&self, request: &Request) -> bool {
         match request.access {
             Access::Alone | Access::Sync => true,
-            Access::Read | Access::Write => self.options.large_bytes.is_some_and(|large| request.range.length() > large),
+            Access::Read | Access::Write => {
+                self.options.large_bytes.is_some_and(|large| request.range.length() > large)
+            }
         }
     }
 

@@ -157,7 +157,10 @@ impl Table {
 
     pub(crate) fn set_in_flight_by_policy(&mut self, slot: u32, policy_epoch: u16) {
         let record = &mut self.records[slot as usize];
-        debug_assert!(record.state == State::InPolicy, "a policy selected a request that it did not hold");
+        debug_assert!(
+            record.state == State::InPolicy,
+            "a policy selected a request that it did not hold"
+        );
         (record.state, record.policy_epoch) = (State::InFlightByPolicy, policy_epoch);
     }
 
@@ -195,7 +198,8 @@ impl Table {
 
     /// Every slot in a given state, in slot order; walks the whole table.
     pub(crate) fn slots_in(&self, state: State) -> impl Iterator<Item = u32> + '_ {
-        let is_in = move |(slot, record): (usize, &Record)| (record.state == state).then_some(slot as u32);
+        let is_in =
+            move |(slot, record): (usize, &Record)| (record.state == state).then_some(slot as u32);
         self.records.iter().enumerate().filter_map(is_in)
     }
 }

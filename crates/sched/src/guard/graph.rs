@@ -53,7 +53,14 @@ impl Graph {
     pub(crate) fn insert(&mut self, slot: u32, stage: Stage) -> u32 {
         let order = self.next_order;
         self.next_order += 1;
-        self.entries.insert(Entry { birth: order, claimed: order, slot, blockers: 0, first_edge: NIL, stage })
+        self.entries.insert(Entry {
+            birth: order,
+            claimed: order,
+            slot,
+            blockers: 0,
+            first_edge: NIL,
+            stage,
+        })
     }
 
     /// Gives an entry that waits for nothing the last place in the order.

@@ -91,7 +91,10 @@ impl FromStr for GuardMode {
 
     /// Reads a mode; upper and lower case are the same.
     fn from_str(text: &str) -> Result<Self, UnknownGuardMode> {
-        Self::ALL.into_iter().find(|mode| mode.as_str().eq_ignore_ascii_case(text)).ok_or(UnknownGuardMode)
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.as_str().eq_ignore_ascii_case(text))
+            .ok_or(UnknownGuardMode)
     }
 }
 
@@ -190,7 +193,9 @@ impl Guard {
         if access == Access::Sync {
             return file.admit_sync(table.seq(slot), slot);
         }
-        let is_safe = (access == Access::Read && file.live_writes == 0) || file.live == 0 || range.start >= file.end_max;
+        let is_safe = (access == Access::Read && file.live_writes == 0)
+            || file.live == 0
+            || range.start >= file.end_max;
         file.end_max = if file.live == 0 { range.end } else { file.end_max.max(range.end) };
         file.live += 1;
         if is_write(access) {
@@ -326,7 +331,12 @@ impl Guard {
             Stage::Own => Space::of_client(table.file(slot), table.client(slot)),
             Stage::Claimed => Space::shared(table.file(slot)),
         };
-        Region { space, range: self.guarded_range(table, slot), entry, order: self.graph.order(entry, stage) }
+        Region {
+            space,
+            range: self.guarded_range(table, slot),
+            entry,
+            order: self.graph.order(entry, stage),
+        }
     }
 
     /// Takes a request out of its file; what waited for nothing else lands in `released` or `ready`.
@@ -350,7 +360,8 @@ impl Guard {
     }
 
     fn leave_maps(&mut self, table: &Table, slot: u32, entry: u32) {
-        let own = (self.mode == GuardMode::Client).then(|| self.region(table, slot, entry, Stage::Own));
+        let own =
+            (self.mode == GuardMode::Client).then(|| self.region(table, slot, entry, Stage::Own));
         let has_claimed = self.graph.entry(entry).stage == Stage::Claimed;
         let claimed = has_claimed.then(|| self.region(table, slot, entry, Stage::Claimed));
         self.graph.remove(entry, &mut self.released);

@@ -91,7 +91,14 @@ pub(crate) struct Regions {
 
 impl Cell {
     const fn empty(end: u64) -> Self {
-        Self { end, writer: NIL, writer_order: 0, readers_live: 0, readers_listed: 0, first_reader: NIL }
+        Self {
+            end,
+            writer: NIL,
+            writer_order: 0,
+            readers_live: 0,
+            readers_listed: 0,
+            first_reader: NIL,
+        }
     }
 
     const fn is_empty(&self) -> bool {
@@ -113,7 +120,8 @@ impl Regions {
         let before = self.cells.around(Key::new(space, range.start.0)).below;
         let before = before.filter(|(key, cell)| key.space() == space && cell.end > range.start.0);
         let within = self.cells.iter_from(Key::new(space, range.start.0));
-        let within = within.take_while(|(key, _)| key.space() == space && key.start() < range.end.0);
+        let within =
+            within.take_while(|(key, _)| key.space() == space && key.start() < range.end.0);
         before.into_iter().chain(within).any(|(_, cell)| by_any || cell.writer != NIL)
     }
 
@@ -180,7 +188,9 @@ impl Regions {
     pub(crate) fn end_read(&mut self, graph: &Graph, region: Region) {
         // A younger writer has taken the cell otherwise, and its readers are younger still.
         let has_read = |cell: &Cell| cell.writer == NIL || cell.writer_order < region.order;
-        if !self.remove_lone(region, |cell| cell.writer == NIL && cell.readers_live == 1 && has_read(cell)) {
+        if !self.remove_lone(region, |cell| {
+            cell.writer == NIL && cell.readers_live == 1 && has_read(cell)
+        }) {
             self.end(graph, region, |cell| cell.readers_live -= u32::from(has_read(cell)));
         }
     }
@@ -218,12 +228,16 @@ impl Regions {
     fn is_gap(&self, space: Space, range: ByteRange) -> bool {
         let around = self.cells.around(Key::new(space, range.start.0));
         around.below.is_none_or(|(key, cell)| key.space() != space || cell.end <= range.start.0)
-            && around.at_or_above.is_none_or(|(key, _)| key.space() != space || key.start() >= range.end.0)
+            && around
+                .at_or_above
+                .is_none_or(|(key, _)| key.space() != space || key.start() >= range.end.0)
     }
 
     /// The first cell that starts in `[start, end)`.
     fn first_within(&self, space: Space, start: u64, end: u64) -> Option<(Key, Cell)> {
-        self.cells.at_or_after(Key::new(space, start)).filter(|(key, _)| key.space() == space && key.start() < end)
+        self.cells
+            .at_or_after(Key::new(space, start))
+            .filter(|(key, _)| key.space() == space && key.start() < end)
     }
 
     fn replace(&mut self, key: Key, cell: Cell) {
@@ -246,7 +260,11 @@ impl Regions {
     /// Removes the border `at` if the cells on both sides have become equal.
     fn join(&mut self, graph: &Graph, space: Space, at: u64) {
         let around = self.cells.around(Key::new(space, at));
-        let (Some((left_key, mut left)), Some((right_key, right))) = (around.below, around.at_or_above) else { return };
+        let (Some((left_key, mut left)), Some((right_key, right))) =
+            (around.below, around.at_or_above)
+        else {
+            return;
+        };
         let touch = left_key.space() == space && right_key == Key::new(space, at) && left.end == at;
         if touch && left.writer == right.writer && self.same_readers(graph, &left, &right) {
             self.free_readers(&right);
@@ -273,7 +291,11 @@ impl Regions {
 
     fn list_reader(&mut self, graph: &Graph, cell: &mut Cell, entry: u32) {
         if cell.readers_listed > 2 * cell.readers_live + 8 {
-            let swept = self.copy_readers(graph, cell, Cell { first_reader: NIL, readers_listed: 0, ..*cell });
+            let swept = self.copy_readers(
+                graph,
+                cell,
+                Cell { first_reader: NIL, readers_listed: 0, ..*cell },
+            );
             self.free_readers(cell);
             *cell = swept;
         }

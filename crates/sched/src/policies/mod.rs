@@ -38,7 +38,8 @@ pub enum PolicyName {
 
 impl PolicyName {
     /// Every policy, in the order of the tables.
-    pub const ALL: [Self; 6] = [Self::To, Self::ToAgg, Self::Sjf, Self::Mlf, Self::Aioli, Self::Hbrr];
+    pub const ALL: [Self; 6] =
+        [Self::To, Self::ToAgg, Self::Sjf, Self::Mlf, Self::Aioli, Self::Hbrr];
 
     /// The name as it is written.
     pub const fn as_str(self) -> &'static str {
@@ -80,7 +81,10 @@ impl FromStr for PolicyName {
 
     /// Reads a name; upper and lower case are the same.
     fn from_str(text: &str) -> Result<Self, UnknownPolicy> {
-        Self::ALL.into_iter().find(|name| name.as_str().eq_ignore_ascii_case(text)).ok_or(UnknownPolicy)
+        Self::ALL
+            .into_iter()
+            .find(|name| name.as_str().eq_ignore_ascii_case(text))
+            .ok_or(UnknownPolicy)
     }
 }
 
