@@ -375,7 +375,7 @@ impl<'a> Request<'a> {
         self.encode_fields(&mut writer);
         let start_bytes = writer.end()?;
         let ranges_bytes = self.ranges().map_or(0, |ranges| ranges.body_bytes());
-        let length = (start_bytes + ranges_bytes) as u64 + self.payload_bytes();
+        let length = self.payload_bytes().saturating_add((start_bytes + ranges_bytes) as u64);
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         head.copy_from_slice(
             &Header { length, kind: self.kind(), flags: self.flags(), tag }.encode(),
