@@ -1,0 +1,239 @@
+//! Runs operations against a scheduler and checks after each of them what must always hold.
+
+use forebay_sched::{
+    Accepted, Access, Admission, Batch, Bypass, Cancellation, Decision, GuardMode, PolicyName, PolicySettings, Request,
+    RequestId, Room, Scheduler, SchedulerOptions, build,
+};
+use forebay_units::{Nanos, Timestamp};
+
+use super::{LARGE, Op, Oracle, any_policy, conflict};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Waiting,
+    InFlight,
+    Completed,
+    Cancelled,
+}
+
+/// A request that was accepted, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub id: RequestId,
+    pub request: Request,
+    pub place: Place,
+}
+
+/// A scheduler and everything that was ever submitted to it; the index is the `seq`.
+pub struct Driver {
+    pub scheduler: Scheduler,
+    pub known: Vec<Known>,
+    pub now: Timestamp,
+    /// What was decided, in order: for comparing runs.
+    pub trace: Vec<String>,
+    mode: GuardMode,
+    settings: PolicySettings,
+    oracle: Oracle,
+    batch: Batch,
+}
+
+impl Driver {
+    pub fn new(policy: PolicyName, mode: GuardMode, settings: PolicySettings) -> Self {
+        let options = SchedulerOptions {
+            guard: mode,
+            large_bytes: Some(LARGE),
+            bypass: Bypass::WhenIdle,
+            queue_requests_max: 48,
+        };
+        Self {
+            scheduler: Scheduler::new(options, build(policy, &settings)),
+            known: Vec::new(),
+            now: Timestamp(0),
+            trace: Vec::new(),
+            mode,
+            settings,
+            oracle: Oracle::new(mode),
+            batch: Batch::new(),
+        }
+    }
+
+    pub fn run(&mut self, ops: &[Op]) {
+        for op in ops {
+            self.step(*op);
+            self.check_counts();
+        }
+    }
+
+    pub fn step(&mut self, op: Op) {
+        match op {
+            Op::Submit(request, room) => self.submit(request, if room { Room::Free } else { Room::Full }),
+            Op::Next => _ = self.ask(),
+            Op::Complete(number) => {
+                if let Some(seq) = self.pick(number, |known| known.place == Place::InFlight) {
+                    self.complete(seq);
+                }
+            }
+            Op::Cancel(number) => {
+                if let Some(seq) = self.pick(number, |_| true) {
+                    self.cancel(seq);
+                }
+            }
+            Op::Switch(number) => {
+                let old = self.scheduler.switch_policy(self.now, build(any_policy(number), &self.settings));
+                assert_eq!(old.queued_count(), 0, "the old policy is empty");
+            }
+            Op::Sleep(nanos) => self.now = self.now + Nanos(nanos),
+        }
+    }
+
+    /// The seq of some request that is as asked for.
+    pub fn pick(&self, number: usize, is_asked: impl Fn(&Known) -> bool) -> Option<usize> {
+        let asked: Vec<usize> = (0..self.known.len()).filter(|seq| is_asked(&self.known[*seq])).collect();
+        asked.get(number % asked.len().max(1)).copied()
+    }
+
+    pub fn submit(&mut self, request: Request, room: Room) {
+        let may_conflict = self.scheduler.has_conflict(&request);
+        let Ok(admission) = self.scheduler.submit(self.now, request, room) else { return };
+        let seq = self.known.len() as u64;
+        let is_ready = self.oracle.admit(seq, request);
+        assert_eq!(is_ready, !matches!(admission, Admission::Blocked(_)), "the guard disagrees about {request:?}");
+        assert!(may_conflict || is_ready || self.mode == GuardMode::Client, "a conflict was denied");
+        self.known.push(Known { id: admission.id(), request, place: Place::Waiting });
+        if let Admission::Bypassed(accepted) = admission {
+            self.leave(&accepted);
+        }
+        self.trace.push(format!("{admission:?}"));
+    }
+
+    /// Asks once; on `Wait`, time has moved to its end when this returns.
+    pub fn ask(&mut self) -> Decision {
+        let mut batch = std::mem::take(&mut self.batch);
+        let decision = self.scheduler.next(self.now, &mut batch);
+        self.trace.push(format!("{decision:?} {:?}", batch.members()));
+        match decision {
+            Decision::Dispatch => {
+                self.check_batch(&batch);
+                batch.members().iter().for_each(|accepted| self.leave(accepted));
+            }
+            Decision::Wait { until } => {
+                assert!(until > self.now, "a wait ends after it begins");
+                self.now = until;
+            }
+            Decision::Idle => self.check_nothing_is_ready(),
+        }
+        self.batch = batch;
+        decision
+    }
+
+    pub fn complete(&mut self, seq: usize) {
+        let known = &mut self.known[seq];
+        known.place = Place::Completed;
+        let completed = self.scheduler.complete(self.now, known.id, known.request.range.length());
+        assert_eq!(completed.map(|accepted| accepted.seq), Some(seq as u64));
+        assert_eq!(self.scheduler.complete(self.now, self.known[seq].id, known_length(&self.known[seq])), None);
+        self.oracle.release(seq as u64);
+    }
+
+    pub fn cancel(&mut self, seq: usize) {
+        let known = self.known[seq];
+        let expected = match known.place {
+            Place::Waiting => Cancellation::Cancelled,
+            Place::InFlight => Cancellation::InFlight,
+            Place::Completed | Place::Cancelled => Cancellation::Unknown,
+        };
+        let was_ready = known.place == Place::Waiting && self.oracle.is_ready(seq as u64);
+        assert_eq!(self.scheduler.cancel(self.now, known.id), expected);
+        if expected == Cancellation::Cancelled {
+            self.known[seq].place = Place::Cancelled;
+            match was_ready {
+                true => self.oracle.release(seq as u64),
+                false => self.oracle.cancel_blocked(seq as u64),
+            }
+        }
+    }
+
+    /// Completes everything, newest first every other time; panics if that takes too many calls.
+    pub fn run_dry(&mut self) {
+        let mut calls_left = 20 * self.known.len() + 100;
+        loop {
+            calls_left = calls_left.checked_sub(1).expect("the queue empties within the stated number of calls");
+            match self.ask() {
+                Decision::Dispatch => {}
+                Decision::Wait { until } => assert!(
+                    self.ask() != Decision::Wait { until },
+                    "asked again at the end of a wait, it waits for the same moment"
+                ),
+                Decision::Idle => match self.pick(calls_left * 7, |known| known.place == Place::InFlight) {
+                    Some(seq) => self.complete(seq),
+                    None => break,
+                },
+            }
+        }
+        let is_over = |known: &Known| matches!(known.place, Place::Completed | Place::Cancelled);
+        assert!(self.known.iter().all(is_over), "something never left");
+        self.check_counts();
+    }
+
+    fn leave(&mut self, accepted: &Accepted) {
+        let seq = accepted.seq as usize;
+        let known = self.known[seq];
+        assert_eq!((known.id, known.request), (accepted.id, accepted.request), "a request changed on its way");
+        assert_eq!(known.place, Place::Waiting, "request {seq} leaves a second time");
+        assert!(self.oracle.is_ready(accepted.seq), "request {seq} leaves before its turn");
+        for (other_seq, other) in self.known.iter().enumerate() {
+            if other_seq == seq || !conflict(self.mode, &other.request, &known.request) {
+                continue;
+            }
+            assert_ne!(other.place, Place::InFlight, "{other_seq} and {seq} conflict and are both in flight");
+            let is_ordered = self.mode != GuardMode::Client || other.request.client == known.request.client;
+            let is_earlier = other_seq < seq && is_ordered;
+            assert!(!(is_earlier && other.place == Place::Waiting), "{seq} overtakes {other_seq}, which conflicts");
+        }
+        self.known[seq].place = Place::InFlight;
+    }
+
+    fn check_batch(&self, batch: &Batch) {
+        let (members, limits) = (batch.members(), &self.settings.limits);
+        let bytes: u64 = members.iter().map(|member| member.request.range.length().0).sum();
+        let mut end = members[0].request.range.start;
+        for member in members {
+            assert_eq!(member.request.file, batch.file(), "one file a batch");
+            assert_eq!(member.request.access, batch.access(), "one direction a batch");
+            let start = member.request.range.start;
+            let is_duplicate_read = member.request.access == Access::Read && start < end;
+            assert!(start == end || is_duplicate_read, "a gap or an overlap inside a batch");
+            end = end.max(member.request.range.end);
+        }
+        assert_eq!(batch.range().end, end);
+        assert!(members.is_sorted_by_key(|member| member.request.range.start), "offset order");
+        assert!(members.len() == 1 || bytes <= limits.batch_bytes_max.0, "{bytes} bytes in one batch");
+        let skips = |access| matches!(access, Access::Alone | Access::Sync);
+        assert!(members.len() == 1 || !skips(batch.access()), "syncs and appends go alone");
+    }
+
+    fn check_nothing_is_ready(&self) {
+        for (seq, known) in self.known.iter().enumerate() {
+            let is_waiting = known.place == Place::Waiting;
+            assert!(!(is_waiting && self.oracle.is_ready(seq as u64)), "idle although request {seq} is ready");
+        }
+    }
+
+    fn check_counts(&self) {
+        let count = |place| self.known.iter().filter(|known| known.place == place).count();
+        let stats = self.scheduler.stats();
+        assert_eq!(stats.submitted, self.known.len() as u64);
+        assert_eq!(stats.completed, count(Place::Completed) as u64);
+        assert_eq!(stats.cancelled, count(Place::Cancelled) as u64);
+        assert_eq!(self.scheduler.queued_count(), count(Place::Waiting));
+        assert_eq!(self.scheduler.in_flight_count(), count(Place::InFlight));
+        assert!(self.scheduler.queued_count() <= 48, "more queued than allowed");
+        let maps = if self.mode == GuardMode::Client { 2 } else { 1 };
+        let cells_max = maps * (2 * self.oracle.live_count()).saturating_sub(1);
+        assert!(stats.guard_cells <= cells_max as u64, "{} cells, {cells_max} allowed", stats.guard_cells);
+    }
+}
+
+fn known_length(known: &Known) -> forebay_units::Bytes {
+    known.request.range.length()
+}
