@@ -1,5 +1,8 @@
 //! What the end-to-end tests share: finding the built programs, running a script natively and
-//! through a forwarder, and comparing what it left behind.
+//! through a forwarder, and comparing what it left behind; a forwarder in this process ([`Running`]).
+
+mod random;
+mod running;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,6 +10,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+pub use random::Random;
+pub use running::{Client, Running, range};
 
 /// How long anything in these tests may take before it counts as hung.
 pub const LIMIT: Duration = Duration::from_secs(240);

@@ -22,12 +22,18 @@ pub enum Sink<'a> {
 impl Engine {
     /// Where the payload byte at `offset` of the request goes.
     pub fn sink(&mut self, call: CallKey, offset: u64) -> Sink<'_> {
-        let Some((key, at)) = self.piece_at(call, offset) else { return Sink::Wait };
-        match &mut self.pieces[key].state {
-            PieceState::Filling { buffer, filled } if *filled == at => {
-                Sink::Into(&mut buffer.as_mut_slice()[at..])
+        let found = self.piece_at(call, offset).filter(|(key, at)| {
+            matches!(&self.pieces[*key].state, PieceState::Filling { filled, .. } if filled == at)
+        });
+        let Some((key, at)) = found else {
+            if let Some(call) = self.calls.get_mut(call) {
+                call.is_awaited = true;
             }
-            _ => Sink::Wait,
+            return Sink::Wait;
+        };
+        match &mut self.pieces[key].state {
+            PieceState::Filling { buffer, .. } => Sink::Into(&mut buffer.as_mut_slice()[at..]),
+            other => unreachable!("it was being filled a moment ago, now {other:?}"),
         }
     }
 
@@ -63,6 +69,11 @@ impl Engine {
 
     /// Makes parts of the call's next ranges, as many as may be under way at once.
     pub(crate) fn start_parts(&mut self, now: Timestamp, key: CallKey, events: &mut Vec<Event>) {
+        let Some(call) = self.calls.get_mut(key) else { return };
+        // A part that is over at once asks for the next one: the loop below is already about to.
+        if std::mem::replace(&mut call.is_starting, true) {
+            return;
+        }
         while let Some(call) = self.calls.get_mut(key) {
             let Some(range) = call.ranges.find(call.next_range_idx) else { break };
             if call.parts.len() >= self.options.list_parts_max || call.abandoned {
@@ -95,13 +106,16 @@ impl Engine {
                 self.admit(now, part, events);
             }
         }
+        if let Some(call) = self.calls.get_mut(key) {
+            call.is_starting = false;
+        }
         self.end_call_if_over(now, key, events);
     }
 
     /// What has waited for memory or for room in the scheduler, first come, first served.
     pub(crate) fn serve_waiting(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         while let Some(&part) = self.arrivals.front() {
-            if self.parts.contains_key(part) && !self.try_memory(part, true, events) {
+            if self.parts.contains_key(part) && !self.try_memory(part, events) {
                 break;
             }
             self.arrivals.pop_front();
@@ -125,18 +139,18 @@ impl Engine {
             length,
             state: PieceState::Bare,
         }));
-        if !self.arrivals.is_empty() || !self.try_memory(key, false, events) {
+        if !self.arrivals.is_empty() || !self.try_memory(key, events) {
             self.counters.memory_waits += 1;
             self.arrivals.push_back(key);
         }
     }
 
-    fn try_memory(&mut self, key: PartKey, has_waited: bool, events: &mut Vec<Event>) -> bool {
+    fn try_memory(&mut self, key: PartKey, events: &mut Vec<Event>) -> bool {
         let part = &self.parts[key];
         let Some(buffer) = self.pool.try_take(part.range.length(), Share::Arrival) else {
             return false;
         };
-        let call = &self.calls[part.call];
+        let call = &mut self.calls[part.call];
         self.pieces[part.pieces[0]].state = PieceState::Filling { buffer, filled: 0 };
         if !call.eager {
             events.push(Event::Pull {
@@ -145,7 +159,7 @@ impl Engine {
                 offset: part.base,
                 length: part.length(),
             });
-        } else if has_waited {
+        } else if std::mem::take(&mut call.is_awaited) {
             events.push(Event::Resume { origin: call.origin });
         }
         true

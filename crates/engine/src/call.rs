@@ -136,6 +136,10 @@ pub(crate) struct Call {
     pub(crate) ranges: Ranges,
     /// Whether the payload comes without being asked for.
     pub(crate) eager: bool,
+    /// The embedder was told to wait before it brings more of the payload.
+    pub(crate) is_awaited: bool,
+    /// Its next parts are being made right now.
+    pub(crate) is_starting: bool,
     /// The next range to become a part, and where it starts in the request.
     pub(crate) next_range_idx: usize,
     pub(crate) next_base: u64,

@@ -175,6 +175,8 @@ impl Engine {
             action: order.action,
             ranges: order.ranges,
             eager: order.eager,
+            is_awaited: false,
+            is_starting: false,
             next_range_idx: 0,
             next_base: 0,
             parts: Vec::new(),

@@ -37,8 +37,8 @@ pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool), Error> {
 }
 
 fn pool(settings: &settings::Pool, chunk: Bytes) -> Result<Pool, Error> {
-    let reserve = settings.bytes.0 / 100 * u64::from(settings.reserve_percent);
-    if reserve < chunk.0 || settings.bytes.0 - reserve < chunk.0 {
+    let reserve = settings.reserve();
+    if reserve < chunk || settings.bytes - reserve < chunk {
         let text = format!(
             "{} with pool.reserve_percent = {}: the reserve and the rest must each hold a chunk \
              (session.chunk_bytes_max = {})",
@@ -46,7 +46,7 @@ fn pool(settings: &settings::Pool, chunk: Bytes) -> Result<Pool, Error> {
         );
         return Err(Error::Setting { key: "pool.bytes", text });
     }
-    let options = PoolOptions { reserve: Some(Bytes(reserve)), ..PoolOptions::new(settings.bytes) };
+    let options = PoolOptions { reserve: Some(reserve), ..PoolOptions::new(settings.bytes) };
     Pool::with_options(options).map_err(|errno| Error::Setting {
         key: "pool.bytes",
         text: format!("{}: {errno}", settings.bytes.0),

@@ -155,6 +155,13 @@ pub enum Bypass {
     Never,
 }
 
+impl Pool {
+    /// The part that only dispatched requests may use.
+    pub fn reserve(&self) -> Bytes {
+        Bytes(self.bytes.0 * u64::from(self.reserve_percent) / 100)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Sources::new().resolve().expect("the defaults in the table are valid: a test resolves them")

@@ -1,5 +1,6 @@
 //! The table of settings: key, default, allowed values, meaning.
 
+use forebay_store::TimeScale;
 use forebay_units::{Bytes, Nanos};
 
 use super::Settings;
@@ -108,7 +109,7 @@ pub static DEFINITIONS: &[Definition] = &[
     ),
     row!(
         store.time_scale,
-        Kind::Factor { min: 0.01, max: 100.0 },
+        Kind::Factor { min: TimeScale::MIN, max: TimeScale::MAX },
         "1",
         "Factor on a modelled device's service times. Publish figures at 1 only."
     ),

@@ -278,7 +278,7 @@ fn check_together(settings: &Settings, faults: &mut Vec<Fault>) {
             super::Value::Bytes(session.chunk_bytes_max)
         ),
     );
-    let reserve = Bytes(pool.bytes.0 / 100 * u64::from(pool.reserve_percent));
+    let reserve = pool.reserve();
     require(
         reserve >= session.chunk_bytes_max && pool.bytes - reserve >= session.chunk_bytes_max,
         "pool.bytes",
