@@ -63,18 +63,34 @@ impl Engine {
     }
 
     /// Starts the next call at the store, or asks a peer for a chunk; whether there was one to start.
+    ///
+    /// A read that finds no memory lets pass what already has some, since that is what gives memory
+    /// back; nothing else that needs memory passes it, or it might wait for ever.
     pub(crate) fn start_next(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
-        while let Some(plan) = self.ready.pop_front() {
+        let mut at = 0;
+        while let Some(plan) = self.ready.remove(at) {
+            if at > 0 && self.needs_memory(&plan) {
+                self.ready.insert(at, plan);
+                at += 1;
+                continue;
+            }
             match self.start_plan(now, plan, events) {
                 Started::Yes => return true,
                 Started::NothingLeft => {}
                 Started::NoMemory(plan) => {
-                    self.ready.push_front(plan);
-                    break;
+                    self.ready.insert(at, plan);
+                    at += 1;
                 }
             }
         }
-        self.extend_streams(now, events)
+        self.ready.is_empty() && self.extend_streams(now, events)
+    }
+
+    /// Whether a plan takes memory when it starts: only reads do, all other data is here already.
+    fn needs_memory(&self, plan: &Plan) -> bool {
+        let Plan::Batch(parts) = plan else { return false };
+        let first = parts.iter().find_map(|key| self.parts.get(*key));
+        first.is_some_and(|part| self.calls[part.call].action == Action::Read)
     }
 
     fn start_plan(&mut self, now: Timestamp, plan: Plan, events: &mut Vec<Event>) -> Started {

@@ -6,6 +6,7 @@ use forebay_device::Profile;
 use forebay_engine::store::Store;
 use forebay_engine::{Engine, Options};
 use forebay_pool::{Pool, PoolOptions};
+use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::policies::{self, PolicyName, PolicySettings};
 use forebay_sched::policy::Limits;
 use forebay_sched::scheduler::{Bypass, GuardMode, Scheduler, SchedulerOptions};
@@ -99,7 +100,11 @@ fn profile(name: &str) -> Result<Profile, Error> {
 
 fn scheduler(settings: &Settings) -> Result<Scheduler, Error> {
     let given = &settings.scheduler;
-    let name: PolicyName = parse("scheduler.policy", &given.policy)?;
+    let is_by_bytes = given.policy == "hbrr-bytes";
+    let name: PolicyName = match is_by_bytes {
+        true => PolicyName::Hbrr,
+        false => parse("scheduler.policy", &given.policy)?,
+    };
     let guard: GuardMode = parse("scheduler.guard", &given.guard)?;
     let wait_max = wait_effective(settings)?;
     let limits = Limits {
@@ -118,7 +123,11 @@ fn scheduler(settings: &Settings) -> Result<Scheduler, Error> {
         },
         queue_requests_max: given.queue_requests_max as usize,
     };
-    Ok(Scheduler::new(options, policies::build(name, &PolicySettings::from(limits))))
+    let mut settings = PolicySettings::from(limits);
+    if is_by_bytes {
+        settings.hbrr.quantum = HbrrQuantum::Bytes(given.run_bytes_max);
+    }
+    Ok(Scheduler::new(options, policies::build(name, &settings)))
 }
 
 /// How long a policy may wait for a better batch: nothing where the device gains nothing from order.
