@@ -85,6 +85,13 @@ impl Lane {
         Some(accepted)
     }
 
+    /// Forgets everything and keeps the room.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+        self.starts.clear();
+        self.passes = 0;
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.queue.count()
     }

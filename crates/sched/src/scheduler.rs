@@ -223,7 +223,7 @@ impl Scheduler {
         }
         into.extend(slots.iter().map(|slot| self.table.accepted(*slot)));
         self.policy.drain(&mut Vec::new());
-        self.lane = Lane::default();
+        self.lane.clear();
         self.stats.drained += slots.len() as u64;
         for slot in slots {
             match self.table.state(slot) {

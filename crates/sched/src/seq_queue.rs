@@ -73,6 +73,13 @@ impl SeqQueue {
         Some(accepted)
     }
 
+    /// Forgets everything and keeps the room.
+    pub(crate) fn clear(&mut self) {
+        self.in_order.clear();
+        self.late.clear();
+        self.empty_places = 0;
+    }
+
     /// How many requests are queued.
     pub(crate) fn count(&self) -> usize {
         self.in_order.len() - self.empty_places + self.late.len()

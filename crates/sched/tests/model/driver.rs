@@ -1,8 +1,8 @@
 //! Runs operations against a scheduler and checks after each of them what must always hold.
 
 use forebay_sched::{
-    Accepted, Access, Admission, Batch, Bypass, Cancellation, Decision, GuardMode, PolicyName, PolicySettings, Request,
-    RequestId, Room, Scheduler, SchedulerOptions, build,
+    Accepted, Access, Admission, Batch, Bypass, Cancellation, Decision, GuardMode, PolicyName,
+    PolicySettings, Request, RequestId, Room, Scheduler, SchedulerOptions, build,
 };
 use forebay_units::{Nanos, Timestamp};
 
@@ -66,7 +66,9 @@ impl Driver {
 
     pub fn step(&mut self, op: Op) {
         match op {
-            Op::Submit(request, room) => self.submit(request, if room { Room::Free } else { Room::Full }),
+            Op::Submit(request, room) => {
+                self.submit(request, if room { Room::Free } else { Room::Full })
+            }
             Op::Next => _ = self.ask(),
             Op::Complete(number) => {
                 if let Some(seq) = self.pick(number, |known| known.place == Place::InFlight) {
@@ -79,7 +81,9 @@ impl Driver {
                 }
             }
             Op::Switch(number) => {
-                let old = self.scheduler.switch_policy(self.now, build(any_policy(number), &self.settings));
+                let old = self
+                    .scheduler
+                    .switch_policy(self.now, build(any_policy(number), &self.settings));
                 assert_eq!(old.queued_count(), 0, "the old policy is empty");
             }
             Op::Sleep(nanos) => self.now = self.now + Nanos(nanos),
@@ -88,7 +92,8 @@ impl Driver {
 
     /// The seq of some request that is as asked for.
     pub fn pick(&self, number: usize, is_asked: impl Fn(&Known) -> bool) -> Option<usize> {
-        let asked: Vec<usize> = (0..self.known.len()).filter(|seq| is_asked(&self.known[*seq])).collect();
+        let asked: Vec<usize> =
+            (0..self.known.len()).filter(|seq| is_asked(&self.known[*seq])).collect();
         asked.get(number % asked.len().max(1)).copied()
     }
 
@@ -97,8 +102,15 @@ impl Driver {
         let Ok(admission) = self.scheduler.submit(self.now, request, room) else { return };
         let seq = self.known.len() as u64;
         let is_ready = self.oracle.admit(seq, request);
-        assert_eq!(is_ready, !matches!(admission, Admission::Blocked(_)), "the guard disagrees about {request:?}");
-        assert!(may_conflict || is_ready || self.mode == GuardMode::Client, "a conflict was denied");
+        assert_eq!(
+            is_ready,
+            !matches!(admission, Admission::Blocked(_)),
+            "the guard disagrees about {request:?}"
+        );
+        assert!(
+            may_conflict || is_ready || self.mode == GuardMode::Client,
+            "a conflict was denied"
+        );
         self.known.push(Known { id: admission.id(), request, place: Place::Waiting });
         if let Admission::Bypassed(accepted) = admission {
             self.leave(&accepted);
@@ -131,7 +143,10 @@ impl Driver {
         known.place = Place::Completed;
         let completed = self.scheduler.complete(self.now, known.id, known.request.range.length());
         assert_eq!(completed.map(|accepted| accepted.seq), Some(seq as u64));
-        assert_eq!(self.scheduler.complete(self.now, self.known[seq].id, known_length(&self.known[seq])), None);
+        assert_eq!(
+            self.scheduler.complete(self.now, self.known[seq].id, known_length(&self.known[seq])),
+            None
+        );
         self.oracle.release(seq as u64);
     }
 
@@ -157,17 +172,21 @@ impl Driver {
     pub fn run_dry(&mut self) {
         let mut calls_left = 20 * self.known.len() + 100;
         loop {
-            calls_left = calls_left.checked_sub(1).expect("the queue empties within the stated number of calls");
+            calls_left = calls_left
+                .checked_sub(1)
+                .expect("the queue empties within the stated number of calls");
             match self.ask() {
                 Decision::Dispatch => {}
                 Decision::Wait { until } => assert!(
                     self.ask() != Decision::Wait { until },
                     "asked again at the end of a wait, it waits for the same moment"
                 ),
-                Decision::Idle => match self.pick(calls_left * 7, |known| known.place == Place::InFlight) {
-                    Some(seq) => self.complete(seq),
-                    None => break,
-                },
+                Decision::Idle => {
+                    match self.pick(calls_left * 7, |known| known.place == Place::InFlight) {
+                        Some(seq) => self.complete(seq),
+                        None => break,
+                    }
+                }
             }
         }
         let is_over = |known: &Known| matches!(known.place, Place::Completed | Place::Cancelled);
@@ -178,17 +197,29 @@ impl Driver {
     fn leave(&mut self, accepted: &Accepted) {
         let seq = accepted.seq as usize;
         let known = self.known[seq];
-        assert_eq!((known.id, known.request), (accepted.id, accepted.request), "a request changed on its way");
+        assert_eq!(
+            (known.id, known.request),
+            (accepted.id, accepted.request),
+            "a request changed on its way"
+        );
         assert_eq!(known.place, Place::Waiting, "request {seq} leaves a second time");
         assert!(self.oracle.is_ready(accepted.seq), "request {seq} leaves before its turn");
         for (other_seq, other) in self.known.iter().enumerate() {
             if other_seq == seq || !conflict(self.mode, &other.request, &known.request) {
                 continue;
             }
-            assert_ne!(other.place, Place::InFlight, "{other_seq} and {seq} conflict and are both in flight");
-            let is_ordered = self.mode != GuardMode::Client || other.request.client == known.request.client;
+            assert_ne!(
+                other.place,
+                Place::InFlight,
+                "{other_seq} and {seq} conflict and are both in flight"
+            );
+            let is_ordered =
+                self.mode != GuardMode::Client || other.request.client == known.request.client;
             let is_earlier = other_seq < seq && is_ordered;
-            assert!(!(is_earlier && other.place == Place::Waiting), "{seq} overtakes {other_seq}, which conflicts");
+            assert!(
+                !(is_earlier && other.place == Place::Waiting),
+                "{seq} overtakes {other_seq}, which conflicts"
+            );
         }
         self.known[seq].place = Place::InFlight;
     }
@@ -207,7 +238,10 @@ impl Driver {
         }
         assert_eq!(batch.range().end, end);
         assert!(members.is_sorted_by_key(|member| member.request.range.start), "offset order");
-        assert!(members.len() == 1 || bytes <= limits.batch_bytes_max.0, "{bytes} bytes in one batch");
+        assert!(
+            members.len() == 1 || bytes <= limits.batch_bytes_max.0,
+            "{bytes} bytes in one batch"
+        );
         let skips = |access| matches!(access, Access::Alone | Access::Sync);
         assert!(members.len() == 1 || !skips(batch.access()), "syncs and appends go alone");
     }
@@ -215,7 +249,10 @@ impl Driver {
     fn check_nothing_is_ready(&self) {
         for (seq, known) in self.known.iter().enumerate() {
             let is_waiting = known.place == Place::Waiting;
-            assert!(!(is_waiting && self.oracle.is_ready(seq as u64)), "idle although request {seq} is ready");
+            assert!(
+                !(is_waiting && self.oracle.is_ready(seq as u64)),
+                "idle although request {seq} is ready"
+            );
         }
     }
 
@@ -230,7 +267,11 @@ impl Driver {
         assert!(self.scheduler.queued_count() <= 48, "more queued than allowed");
         let maps = if self.mode == GuardMode::Client { 2 } else { 1 };
         let cells_max = maps * (2 * self.oracle.live_count()).saturating_sub(1);
-        assert!(stats.guard_cells <= cells_max as u64, "{} cells, {cells_max} allowed", stats.guard_cells);
+        assert!(
+            stats.guard_cells <= cells_max as u64,
+            "{} cells, {cells_max} allowed",
+            stats.guard_cells
+        );
     }
 }
 

@@ -1,10 +1,14 @@
 //! What the law tests share: operations, a naive guard to compare with, and a driver that checks each step.
-#![allow(dead_code, unreachable_pub, reason = "a module of several tests, each of which uses a part of it")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "a module of several tests, each of which uses a part of it"
+)]
 
 mod driver;
 mod oracle;
 
-pub use driver::Driver;
+pub use driver::{Driver, Place};
 pub use oracle::{Oracle, conflict};
 
 use forebay_sched::{Access, Limits, PolicyName, PolicySettings, Request};
@@ -44,15 +48,19 @@ fn request() -> impl Strategy<Value = Request> {
         1 => Just(Access::Alone),
         1 => Just(Access::Sync),
     ];
-    (access, 0..FILES, 0..3u32, 0..BLOCKS - 12, 1..13u64).prop_map(|(access, file, client, start, count)| {
-        let range = match access {
-            Access::Alone => ByteRange::from_start(Offset(start * BLOCK)),
-            Access::Sync => ByteRange::default(),
-            Access::Read | Access::Write => ByteRange::new(Offset(start * BLOCK), Bytes(count * BLOCK)),
-        };
-        let (file, client) = (FileIndex(file), ClientId(client));
-        Request { tag: start, file, access, range, client, class: ClassId(0) }
-    })
+    (access, 0..FILES, 0..3u32, 0..BLOCKS - 12, 1..13u64).prop_map(
+        |(access, file, client, start, count)| {
+            let range = match access {
+                Access::Alone => ByteRange::from_start(Offset(start * BLOCK)),
+                Access::Sync => ByteRange::default(),
+                Access::Read | Access::Write => {
+                    ByteRange::new(Offset(start * BLOCK), Bytes(count * BLOCK))
+                }
+            };
+            let (file, client) = (FileIndex(file), ClientId(client));
+            Request { tag: start, file, access, range, client, class: ClassId(0) }
+        },
+    )
 }
 
 /// Sequences of operations, up to `length_max` of them.

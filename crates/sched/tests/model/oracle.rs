@@ -7,7 +7,12 @@ pub fn conflict(mode: GuardMode, a: &Request, b: &Request) -> bool {
     let is_write = |request: &Request| matches!(request.access, Access::Write | Access::Alone);
     let is_sync = |request: &Request| request.access == Access::Sync;
     let share = mode == GuardMode::File || a.range.intersects(b.range);
-    a.file == b.file && (is_write(a) || is_write(b)) && !is_sync(a) && !is_sync(b) && share && mode != GuardMode::None
+    a.file == b.file
+        && (is_write(a) || is_write(b))
+        && !is_sync(a)
+        && !is_sync(b)
+        && share
+        && mode != GuardMode::None
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +89,11 @@ impl Oracle {
     /// Gives out claims and ends tombstones, in rounds, each round by age.
     fn settle(&mut self) {
         loop {
-            let can_move = |item: &Item| (item.claimed.is_none() || item.is_tombstone) && !self.is_blocked(item);
-            let round: Vec<u64> = self.live.iter().filter(|item| can_move(item)).map(|item| item.seq).collect();
+            let can_move = |item: &Item| {
+                (item.claimed.is_none() || item.is_tombstone) && !self.is_blocked(item)
+            };
+            let round: Vec<u64> =
+                self.live.iter().filter(|item| can_move(item)).map(|item| item.seq).collect();
             if round.is_empty() {
                 return;
             }
