@@ -1,5 +1,8 @@
 //! Frames survive the wire, look as the protocol says, and nothing that arrives makes the decoder fall over.
 
+mod decode;
+
+use decode::{body_bytes, decode_any};
 use forebay_units::{ByteRange, Bytes, FileId, OFFSET_MAX, Offset};
 use forebay_wire::*;
 use proptest::collection::vec;
@@ -143,39 +146,6 @@ impl Parts {
 fn split(frame: &[u8]) -> (Header, &[u8]) {
     let (head, body) = frame.split_first_chunk().expect("a frame has a header");
     (Header::decode(head).expect("it was encoded"), body)
-}
-
-/// Asks for the body as a receiver does, piece by piece.
-fn body_bytes(header: &Header, rest: &[u8]) -> Result<Option<usize>, DecodeError> {
-    let mut have = 0;
-    loop {
-        let needs = header.body_bytes(&rest[..have])?;
-        assert!(needs >= have, "what is needed never shrinks");
-        if needs == have {
-            return Ok(Some(have));
-        }
-        if needs > rest.len() {
-            return Ok(None);
-        }
-        have = needs;
-    }
-}
-
-/// Whatever decodes is within the limits and encodes to the very same bytes.
-fn decode_any(frame: &[u8]) {
-    let Some((head, rest)) = frame.split_first_chunk() else { return };
-    let Ok(header) = Header::decode(head) else { return };
-    let Ok(Some(length)) = body_bytes(&header, rest) else { return };
-    let mut again = vec![0; HEADER_BYTES + length];
-    if let Ok(request) = Request::decode(&header, &rest[..length]) {
-        assert!(request.is_within_limits(), "{request:?}");
-        assert_eq!(request.encode(header.tag, &mut again), Ok(again.len()));
-    } else if let Ok(reply) = Reply::decode(&header, &rest[..length]) {
-        assert_eq!(reply.encode(header.tag, &mut again), Ok(again.len()));
-    } else {
-        return;
-    }
-    assert_eq!(again, frame[..again.len()]);
 }
 
 proptest! {

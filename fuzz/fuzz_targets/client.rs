@@ -1,0 +1,4 @@
+//! A hostile forwarder.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| forebay_fuzz::client(bytes));
