@@ -1,1 +1,126 @@
-//! Under construction.
+//! Benchmarks: real processes, real sockets, and figures that are ratios taken in one run.
+//!
+//! ```text
+//! run(suite, options) ─► strided ─┐  processes with the preload library ─► forebay serve ─► modelled disk
+//!                        forwarding│  this process ─► forebay serve, and ─► a raw socket, in turns
+//!                        core      │  forebay-bench-core, also under callgrind
+//!                                  └─► Report ─► table, JSON, plot, archive
+//! ```
+//!
+//! Whatever is measured runs in a process of its own, started afresh for every case, so that a
+//! case finds no counters, caches or threads of another's.
+
+mod archive;
+mod chart;
+mod core;
+mod error;
+mod forwarding;
+mod machine;
+mod programs;
+mod progress;
+mod report;
+mod server;
+mod strided;
+mod table;
+pub mod workload;
+
+use std::path::PathBuf;
+
+pub use error::{Error, ErrorKind};
+pub use progress::Progress;
+pub use report::{Report, Row};
+pub use table::table;
+
+use forebay_units::Direction;
+use programs::Programs;
+use progress::Track;
+
+/// A suite, as lists of suites show it.
+#[derive(Clone, Copy, Debug)]
+pub struct SuiteInfo {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it measures.
+    pub summary: &'static str,
+    run: fn(&Programs, &Options, &mut Track<'_>) -> Result<Report, Error>,
+}
+
+const SUITES: &[SuiteInfo] = &[
+    SuiteInfo {
+        name: "strided-read",
+        summary: "32 processes read one file in interleaved strides from a modelled disk, under each policy",
+        run: |programs, options, track| strided::run(Direction::Read, programs, options, track),
+    },
+    SuiteInfo {
+        name: "strided-write",
+        summary: "the same, writing; what was written is compared afterwards",
+        run: |programs, options, track| strided::run(Direction::Write, programs, options, track),
+    },
+    SuiteInfo {
+        name: "forwarding",
+        summary: "streams and round trips through the forwarder, over raw sockets of the same kind",
+        run: forwarding::run,
+    },
+    SuiteInfo {
+        name: "core",
+        summary: "the scheduler alone: time, instructions and allocations a request, by policy and queue length",
+        run: core::run,
+    },
+];
+
+/// How a suite is run, and where its results go besides the returned report.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Smaller sizes and fewer repetitions: for a look, not for figures.
+    pub quick: bool,
+    /// How often everything is run; the report has medians. `None` leaves it to the suite.
+    pub repetitions: Option<usize>,
+    /// Where the report goes as JSON.
+    pub json: Option<PathBuf>,
+    /// A directory for the report, the table and, where there is one, the plot as PNG and SVG.
+    pub output: Option<PathBuf>,
+    /// A directory of archived runs, in which this one gets its own, with raw data and its circumstances.
+    pub archive: Option<PathBuf>,
+}
+
+/// All suites.
+pub fn suites() -> &'static [SuiteInfo] {
+    SUITES
+}
+
+/// Runs a suite, telling `listener` after each case, and writes what the options ask for.
+///
+/// # Errors
+/// An unknown suite (the error names the known ones), a missing program, a case that failed,
+/// wrong data, or a result that cannot be written.
+pub fn run(
+    suite: &str,
+    options: &Options,
+    listener: &mut dyn FnMut(&Progress),
+) -> Result<Report, Error> {
+    let found = SUITES.iter().find(|info| info.name == suite).ok_or_else(|| {
+        let known: Vec<&str> = SUITES.iter().map(|info| info.name).collect();
+        Error::fix(format!("no suite is called \"{suite}\"; known: {}", known.join(", ")))
+    })?;
+    let programs = Programs::beside_this()?;
+    let mut report = (found.run)(&programs, options, &mut Track::new(listener))?;
+    report.set("quick", options.quick);
+    machine::describe(&mut report);
+    archive::write(&report, options)?;
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_suite_is_refused_with_the_known_ones() {
+        let error = run("striped-read", &Options::default(), &mut |_| {}).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Fix);
+        assert!(
+            error.to_string().contains("strided-read, strided-write, forwarding, core"),
+            "{error}"
+        );
+    }
+}

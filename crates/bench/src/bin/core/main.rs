@@ -1,0 +1,65 @@
+//! One case of the suite `core`, in a process of its own: its memory is its own, and callgrind can
+//! count its instructions.
+//!
+//! `forebay-bench-core POLICY MIX QUEUED WARM_UP REQUESTS ROUNDS` prints a line of JSON: processor
+//! time of each round in nanoseconds a request, and allocations in all rounds together.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use forebay_bench::workload::{Loop, Mix};
+use rustix::time::{ClockId, clock_gettime};
+
+mod sys;
+
+#[global_allocator]
+static ALLOCATOR: sys::Counting = sys::Counting;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("forebay-bench-core: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<String, Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [policy, mix, queued, warm_up, requests, rounds] = &arguments[..] else {
+        return Err("POLICY MIX QUEUED WARM_UP REQUESTS ROUNDS".into());
+    };
+    let mix = Mix::by_name(mix).ok_or("MIX: reads or mixed")?;
+    let mut work = Loop::new(policy.parse()?, mix, queued.parse()?);
+    let (requests, rounds): (u64, usize) = (requests.parse()?, rounds.parse()?);
+    work.pass(warm_up.parse()?);
+
+    let mut times_ns = Vec::with_capacity(rounds);
+    let allocations_before = sys::allocation_count();
+    let mut passed_total = 0;
+    for _ in 0..rounds {
+        let start_ns = processor_ns();
+        let passed = measured(&mut work, requests);
+        times_ns.push((processor_ns() - start_ns) as f64 / passed as f64);
+        passed_total += passed;
+    }
+    let allocations = sys::allocation_count() - allocations_before;
+    Ok(serde_json::json!({"ns": times_ns, "requests": passed_total, "allocations": allocations})
+        .to_string())
+}
+
+/// What callgrind counts, by this name.
+#[inline(never)]
+fn measured(work: &mut Loop, requests: u64) -> u64 {
+    work.pass(requests)
+}
+
+/// Processor time of this process: what others do to the machine does not count.
+fn processor_ns() -> u64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}

@@ -1,0 +1,99 @@
+//! A forwarder in a process of its own, so that its work is not mixed with the harness's and its
+//! counters begin at zero.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use forebay_forwarder::status::Status;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::Error;
+use crate::programs::Programs;
+
+/// What the forwarder says, once it can be reached, before its endpoint.
+const SERVING: &str = "forebay: serving on ";
+
+/// A running forwarder; it ends when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    says: BufReader<ChildStderr>,
+    endpoint: String,
+    status: Command,
+}
+
+impl Server {
+    /// Starts `forebay serve` with `flags` and waits until it can be reached.
+    pub(crate) fn start(programs: &Programs, flags: &[String]) -> Result<Self, Error> {
+        let mut command = programs.forebay()?;
+        command
+            .arg("serve")
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(Error::io(format!("{command:?}")))?;
+        let mut says = BufReader::new(child.stderr.take().expect("it was piped"));
+        let mut heard = String::new();
+        let endpoint = loop {
+            let before = heard.len();
+            let length =
+                says.read_line(&mut heard).map_err(Error::io("the forwarder's messages"))?;
+            if length == 0 {
+                let _ = child.wait();
+                return Err(Error::failed(format!("{command:?} did not start: {}", heard.trim())));
+            }
+            if let Some(rest) = heard[before..].strip_prefix(SERVING) {
+                break rest.split(", ").next().unwrap_or(rest).trim().to_owned();
+            }
+        };
+        let mut status = programs.forebay()?;
+        status.args(["status", "--json", &endpoint]);
+        Ok(Self { child, says, endpoint, status })
+    }
+
+    /// Where it can be reached.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// What it has counted so far.
+    pub(crate) fn status(&mut self) -> Result<Status, Error> {
+        let output = self.status.output().map_err(Error::io("forebay status"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Error::failed(format!("forebay status: {}", said.trim())));
+        }
+        serde_json::from_slice(&output.stdout)
+            .map_err(|error| Error::failed(format!("forebay status: {error}")))
+    }
+
+    /// Lets it finish and waits for its end.
+    pub(crate) fn stop(mut self) -> Result<(), Error> {
+        self.signal(Signal::TERM);
+        let mut said = String::new();
+        // The messages end when it does.
+        self.says.read_to_string(&mut said).map_err(Error::io("the forwarder's messages"))?;
+        let ended = self.child.wait().map_err(Error::io("the forwarder's end"))?;
+        if ended.success() {
+            return Ok(());
+        }
+        Err(Error::failed(format!("the forwarder ended with {ended}: {}", said.trim())))
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            // It fails only when the process has ended already.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}

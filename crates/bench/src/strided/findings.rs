@@ -1,0 +1,225 @@
+//! What the runs of a strided suite come to: rows, ratios, notes, and the plot's lines.
+
+use serde_json::Value;
+
+use super::Measured;
+use super::plan::{Case, POLICIES, SEQUENTIAL};
+use crate::chart::{Chart, Series};
+use crate::report::{Report, Row, median};
+use crate::table;
+
+/// Below this share of what the disk gives without scheduling, a policy has lost.
+const LOSS: f64 = 0.9;
+
+/// Calls for which the store beneath the model may be the slower one, as a share of all.
+const LATE_MAX: f64 = 0.01;
+
+/// Adds everything to the report.
+pub(super) fn report(report: &mut Report, cases: &[Case], measured: &[Measured]) {
+    report.rows = cases.iter().flat_map(|case| rows(case, measured)).collect();
+    report.raw = measured.iter().map(Measured::raw).collect();
+    let sizes = sizes(report);
+    for policy in POLICIES {
+        let key = policy.replace('-', "_");
+        let least = |other| least_over(report, &sizes, policy, other).map(|(over, _)| over);
+        let (over_sequential, over_to) = (least(SEQUENTIAL), least("to"));
+        report.ratio(format!("{key}_over_sequential_min"), over_sequential);
+        if policy != "to" {
+            report.ratio(format!("{key}_over_to_min"), over_to);
+            let at_8k = throughput_over(report, 8192, policy, "to");
+            report.ratio(format!("{key}_over_to_8k"), at_8k);
+        }
+    }
+    report.notes = losses(report, &sizes);
+    report.notes.extend(lateness(measured));
+}
+
+/// The rows of one case: the medians over its repetitions.
+fn rows(case: &Case, measured: &[Measured]) -> Vec<Row> {
+    let parameters = [
+        ("granularity_bytes", Value::from(case.granularity.0)),
+        ("policy", Value::from(case.policy)),
+    ];
+    let of = |policy, value: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
+        let own = |result: &&Measured| {
+            result.case.policy == policy && result.case.granularity == case.granularity
+        };
+        measured.iter().filter(own).map(value).collect()
+    };
+    let row = |name, unit, value: &dyn Fn(&Measured) -> f64| {
+        Row::median(name, unit, &parameters, &of(case.policy, value))
+    };
+    let requests = (case.bytes() / case.granularity.0) as f64;
+    let mut rows = vec![row("throughput", "MB/s", &Measured::throughput)];
+    let reference = of(SEQUENTIAL, &Measured::throughput);
+    if !reference.is_empty() {
+        let over = median(&of(case.policy, &Measured::throughput)) / median(&reference);
+        rows.push(Row::median("over_sequential", "ratio", &parameters, &[over]));
+    }
+    rows.extend([
+        row("batch_requests", "requests", &|result| requests / result.batches()),
+        row("batch_bytes", "B", &|result| case.bytes() as f64 / result.batches()),
+        row("store_calls", "calls", &|result| result.status.calls.store_calls as f64),
+        row("seeks", "seeks", &|result| result.counter("seeks")),
+        row("elapsed", "s", &|result| result.seconds),
+    ]);
+    rows
+}
+
+/// The granularities in the report, rising.
+fn sizes(report: &Report) -> Vec<u64> {
+    let mut sizes: Vec<u64> =
+        report.rows.iter().filter_map(|row| row.parameters.first()?.1.as_u64()).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+fn throughput(report: &Report, size: u64, policy: &str) -> Option<f64> {
+    report.value("throughput", &[("granularity_bytes", size.into()), ("policy", policy.into())])
+}
+
+fn throughput_over(report: &Report, size: u64, policy: &str, other: &str) -> Option<f64> {
+    Some(throughput(report, size, policy)? / throughput(report, size, other)?)
+}
+
+/// The smallest ratio over all granularities, and at which.
+fn least_over(report: &Report, sizes: &[u64], policy: &str, other: &str) -> Option<(f64, u64)> {
+    let ratios =
+        sizes.iter().map(|size| Some((throughput_over(report, *size, policy, other)?, *size)));
+    ratios.collect::<Option<Vec<_>>>()?.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Who is worse than no scheduling, and where.
+fn losses(report: &Report, sizes: &[u64]) -> Vec<String> {
+    let mut losses = Vec::new();
+    for policy in POLICIES {
+        for size in sizes {
+            let over = throughput_over(report, *size, policy, "to").unwrap_or(1.0);
+            if over < LOSS {
+                let (percent, size) = ((1.0 - over) * 100.0, table::bytes(*size as f64));
+                losses.push(format!("{policy} loses {percent:.0} % to no scheduling at {size}"));
+            }
+        }
+    }
+    if losses.is_empty() {
+        losses.push(
+            "no policy loses more than 10 % to no scheduling (to) at any granularity".to_owned(),
+        );
+    }
+    losses
+}
+
+/// Whether the machine kept up with the disk that it played.
+fn lateness(measured: &[Measured]) -> Option<String> {
+    let sum = |name| measured.iter().map(|result| result.counter(name)).sum::<f64>();
+    let (late, calls) = (sum("store_late"), sum("device_requests"));
+    (late > calls * LATE_MAX).then(|| {
+        format!("the machine was slower than the modelled disk for {late} of {calls} calls: figures are too low")
+    })
+}
+
+/// Throughput against granularity, a line for each policy.
+pub(crate) fn chart(report: &Report) -> Option<Chart> {
+    let (verb, noun) = match report.suite.as_str() {
+        "strided-read" => ("read", "reader"),
+        "strided-write" => ("write", "writer"),
+        _ => return None,
+    };
+    let sizes = sizes(report);
+    let line = |policy: &str, name: &str, is_reference| {
+        let points = sizes.iter().enumerate();
+        let points =
+            points.filter_map(|(idx, size)| Some((idx as f64, throughput(report, *size, policy)?)));
+        Series { name: name.to_owned(), points: points.collect(), is_reference }
+    };
+    let mut series = vec![line(SEQUENTIAL, &format!("one sequential {noun}"), true)];
+    let best_first = ["aioli", "hbrr", "mlf", "sjf", "to-agg", "to"];
+    series.extend(best_first.iter().map(|policy| line(policy, name(policy), false)));
+    Some(Chart {
+        title: format!("32 processes {verb} one file in interleaved strides"),
+        subtitle: format!(
+            "throughput in MB/s (10^6 bytes) against the size of one {verb}; modelled {}",
+            report.settings.get("device").and_then(Value::as_str).unwrap_or("disk")
+        ),
+        x_labels: sizes.iter().map(|size| table::bytes(*size as f64)).collect(),
+        y_label: "MB/s".to_owned(),
+        series,
+    })
+}
+
+/// A policy as the papers write it.
+fn name(policy: &str) -> &str {
+    match policy {
+        "to" => "TO (no scheduling)",
+        "to-agg" => "TO-agg",
+        "sjf" => "SJF",
+        "mlf" => "MLF",
+        "aioli" => "aIOLi",
+        "hbrr" => "HBRR",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_units::Bytes;
+
+    /// A made-up run at `mbps`.
+    fn measured(policy: &'static str, kib: u64, mbps: f64) -> Measured {
+        let case = Case { policy, granularity: Bytes::kib(kib), rounds: 4 };
+        let mut status = forebay_forwarder::status::Status::default();
+        status.scheduler.batches = 16;
+        status.store_counters.insert("seeks".into(), 3);
+        Measured { case, seconds: case.bytes() as f64 / mbps / 1e6, status }
+    }
+
+    fn made_up() -> Report {
+        let mut results = Vec::new();
+        for kib in [8, 64] {
+            results.push(measured(SEQUENTIAL, kib, 50.0));
+            results.extend(
+                POLICIES
+                    .map(|policy| measured(policy, kib, if policy == "to" { 2.0 } else { 45.0 })),
+            );
+        }
+        results[12] = measured("aioli", 64, 1.5);
+        let cases: Vec<Case> = results.iter().map(|result| result.case).collect();
+        let mut made_up = Report::new("strided-read");
+        report(&mut made_up, &cases, &results);
+        made_up
+    }
+
+    #[test]
+    fn ratios_are_the_worst_over_all_granularities() {
+        let report = made_up();
+        let near = |name: &str, expected: f64| (report.ratios[name] - expected).abs() < 1e-9;
+        assert!(near("aioli_over_sequential_min", 0.03), "{:?}", report.ratios);
+        assert!(near("aioli_over_to_8k", 22.5) && near("aioli_over_to_min", 0.75));
+        assert!(near("to_agg_over_to_min", 22.5) && near("to_over_sequential_min", 0.04));
+    }
+
+    #[test]
+    fn a_loser_is_named_with_its_place() {
+        assert_eq!(made_up().notes, ["aioli loses 25 % to no scheduling at 64 KiB"]);
+    }
+
+    #[test]
+    fn a_row_tells_batches_seeks_and_the_ratio() {
+        let report = made_up();
+        let of = |name| {
+            report.value(name, &[("granularity_bytes", 8192.into()), ("policy", "sjf".into())])
+        };
+        assert_eq!((of("batch_requests"), of("batch_bytes")), (Some(8.0), Some(65536.0)));
+        assert_eq!((of("seeks"), of("over_sequential")), (Some(3.0), Some(0.9)));
+    }
+
+    #[test]
+    fn the_plot_has_a_line_for_each_policy_and_the_reference() {
+        let chart = chart(&made_up()).unwrap();
+        assert_eq!(chart.series.len(), 1 + POLICIES.len());
+        assert!(chart.series.iter().all(|series| series.points.len() == 2));
+        assert_eq!(chart.x_labels, ["8 KiB", "64 KiB"]);
+    }
+}

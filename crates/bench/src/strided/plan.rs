@@ -1,0 +1,131 @@
+//! Which cases a strided suite runs, and how much each moves.
+//!
+//! Throughput differs fifty-fold between cases, so a case is as large as what its disk can move in
+//! about the same time; rates are compared, not times.
+
+use forebay_device::Profile;
+use forebay_units::{Bytes, Direction};
+
+/// Processes that share the file.
+pub(crate) const PROCESSES: u64 = 32;
+
+/// The policies in the order of the table; `to` is what the disk gets without scheduling.
+pub(crate) const POLICIES: [&str; 6] = ["to", "to-agg", "sjf", "mlf", "aioli", "hbrr"];
+
+/// The policy in whose place the table says that there was one reader only.
+pub(crate) const SEQUENTIAL: &str = "sequential";
+
+/// One run: who does how much in which pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    /// One of [`POLICIES`], or [`SEQUENTIAL`].
+    pub(crate) policy: &'static str,
+    /// Bytes of one read or write.
+    pub(crate) granularity: Bytes,
+    /// Reads or writes of each of the processes, if there are 32.
+    pub(crate) rounds: u64,
+}
+
+/// How much a plan takes on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Extent {
+    granularities: Vec<Bytes>,
+    /// What a case should take.
+    seconds: f64,
+    rounds_min: u64,
+}
+
+impl Extent {
+    /// 8 KiB … 4 MiB, in about three minutes.
+    pub(crate) fn whole() -> Self {
+        let granularities = (3..=12).map(|power| Bytes::kib(1 << power)).collect();
+        Self { granularities, seconds: 1.8, rounds_min: 2 }
+    }
+
+    /// A look, in half a minute.
+    pub(crate) fn quick() -> Self {
+        let granularities = [8, 64, 1024].map(Bytes::kib).to_vec();
+        Self { granularities, seconds: 0.8, rounds_min: 1 }
+    }
+}
+
+impl Case {
+    pub(crate) fn is_sequential(&self) -> bool {
+        self.policy == SEQUENTIAL
+    }
+
+    /// Bytes that all processes together move.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.granularity.0 * PROCESSES * self.rounds
+    }
+
+    /// What it will take, if the policy does what it can.
+    pub(crate) fn seconds(&self, profile: &Profile, direction: Direction) -> f64 {
+        self.bytes() as f64 / rate(self.policy, self.granularity, profile, direction)
+    }
+}
+
+/// Bytes a second that the policy can hope for.
+fn rate(policy: &str, granularity: Bytes, profile: &Profile, direction: Direction) -> f64 {
+    let time = match policy {
+        "to" => profile.random_time(direction, granularity),
+        _ => profile.sequential_time(direction, granularity),
+    };
+    granularity.0 as f64 * 1e9 / time.0 as f64
+}
+
+/// The cases in the order in which they run: by granularity, the reference first.
+pub(crate) fn cases(extent: &Extent, profile: &Profile, direction: Direction) -> Vec<Case> {
+    let case = |policy, granularity: Bytes| {
+        let bytes = extent.seconds * rate(policy, granularity, profile, direction);
+        let rounds = (bytes / (granularity.0 * PROCESSES) as f64).round() as u64;
+        Case { policy, granularity, rounds: rounds.max(extent.rounds_min) }
+    };
+    let policies = || std::iter::once(SEQUENTIAL).chain(POLICIES);
+    let pairs = extent.granularities.iter().flat_map(|g| policies().map(|policy| case(policy, *g)));
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(extent: &Extent, direction: Direction) -> (Vec<Case>, f64) {
+        let profile = Profile::by_name("hdd-57").unwrap();
+        let cases = cases(extent, &profile, direction);
+        let seconds = cases.iter().map(|case| case.seconds(&profile, direction)).sum();
+        (cases, seconds)
+    }
+
+    #[test]
+    fn a_whole_suite_fits_into_three_minutes() {
+        for direction in [Direction::Read, Direction::Write] {
+            let (cases, seconds) = plan(&Extent::whole(), direction);
+            assert_eq!(cases.len(), 70);
+            assert!((60.0..180.0).contains(&seconds), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_look_takes_half_a_minute() {
+        let (cases, seconds) = plan(&Extent::quick(), Direction::Read);
+        assert_eq!(cases.len(), 21);
+        assert!(seconds < 30.0, "{seconds}");
+    }
+
+    #[test]
+    fn every_granularity_has_its_reference_and_every_policy() {
+        let (cases, _) = plan(&Extent::whole(), Direction::Read);
+        for group in cases.chunks(1 + POLICIES.len()) {
+            assert!(group[0].is_sequential());
+            assert!(group.iter().all(|case| case.granularity == group[0].granularity));
+        }
+        assert_eq!((cases[0].granularity, cases[69].granularity), (Bytes::kib(8), Bytes::mib(4)));
+    }
+
+    #[test]
+    fn every_process_does_something_more_than_once() {
+        let (cases, _) = plan(&Extent::whole(), Direction::Read);
+        assert!(cases.iter().all(|case| case.rounds >= 2));
+    }
+}

@@ -1,0 +1,192 @@
+//! A report as a table for people: a line for each set of parameters, a column for each value.
+
+use serde_json::Value;
+
+use crate::report::{Report, Row};
+
+/// What stands where nothing was measured.
+const NOTHING: &str = "–";
+
+/// The report as text: the table, the ratios, the notes.
+pub fn table(report: &Report) -> String {
+    let mut text = grid(&lines(report));
+    let width = report.ratios.keys().map(String::len).max().unwrap_or_default();
+    if !report.ratios.is_empty() {
+        text.push('\n');
+    }
+    for (name, value) in &report.ratios {
+        text.push_str(&format!("{name:width$}  {}\n", number(*value)));
+    }
+    if !report.notes.is_empty() {
+        text.push('\n');
+    }
+    for note in &report.notes {
+        text.push_str(&format!("{note}\n"));
+    }
+    text
+}
+
+/// A size in the unit that people use: `8 KiB`, `1.5 MiB`.
+pub(crate) fn bytes(count: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB"];
+    let power = units.len() - 1;
+    let power = (0..power).find(|power| count < 1024_f64.powi(*power as i32 + 1)).unwrap_or(power);
+    let value = count / 1024_f64.powi(power as i32);
+    if value.fract() == 0.0 {
+        format!("{value} {}", units[power])
+    } else {
+        format!("{value:.1} {}", units[power])
+    }
+}
+
+/// Head and body, cell by cell.
+fn lines(report: &Report) -> Vec<Vec<String>> {
+    let parameters =
+        distinct(report.rows.iter().flat_map(|row| row.parameters.iter().map(|(name, _)| *name)));
+    let values = distinct(report.rows.iter().map(|row| (row.name, row.unit)));
+    let mut head: Vec<String> = parameters.iter().map(|name| heading(name)).collect();
+    head.extend(values.iter().map(|(name, _)| heading(name)));
+    let mut units = vec![String::new(); parameters.len()];
+    units.extend(
+        values
+            .iter()
+            .map(|(_, unit)| if *unit == "B" { String::new() } else { (*unit).to_owned() }),
+    );
+    let mut lines = vec![head, units];
+    for circumstances in distinct(report.rows.iter().map(|row| &row.parameters)) {
+        let cell = |name: &&str| {
+            circumstances.iter().find(|(own, _)| own == name).map_or(NOTHING.into(), parameter)
+        };
+        let mut line: Vec<String> = parameters.iter().map(cell).collect();
+        line.extend(values.iter().map(|(name, unit)| {
+            let is_it = |row: &&Row| {
+                row.name == *name && row.unit == *unit && row.parameters == *circumstances
+            };
+            report.rows.iter().find(is_it).map_or(NOTHING.into(), value)
+        }));
+        lines.push(line);
+    }
+    lines
+}
+
+/// In order of first appearance.
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
+}
+
+fn heading(name: &str) -> String {
+    name.trim_end_matches("_bytes").replace('_', " ")
+}
+
+fn parameter((name, value): &(&'static str, Value)) -> String {
+    match value {
+        Value::Number(count) if name.ends_with("_bytes") => {
+            bytes(count.as_f64().unwrap_or_default())
+        }
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn value(row: &Row) -> String {
+    let shown = if row.unit == "B" { bytes(row.value) } else { number(row.value) };
+    match spread(&row.runs) {
+        Some(spread) => format!("{shown} ±{spread:.0}%"),
+        None => shown,
+    }
+}
+
+/// Half the distance between the extremes of several results, in percent of their middle.
+fn spread(runs: &[f64]) -> Option<f64> {
+    let (least, most) =
+        (runs.iter().copied().reduce(f64::min)?, runs.iter().copied().reduce(f64::max)?);
+    (most > least).then(|| (most - least) / (most + least) * 100.0)
+}
+
+/// Three digits that count; whole numbers as they are.
+fn number(value: f64) -> String {
+    match value.abs() {
+        _ if value.fract() == 0.0 => format!("{value}"),
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Columns of equal width, to the right apart from names; an empty line where the first cell changes.
+fn grid(lines: &[Vec<String>]) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let is_name = |column: usize| {
+        lines.iter().skip(2).any(|line| line[column].starts_with(|c: char| c.is_ascii_lowercase()))
+    };
+    let mut text = String::new();
+    let mut group = "";
+    for (idx, line) in lines.iter().enumerate() {
+        if idx >= 2 && line[0] != group {
+            text.push('\n');
+            group = &line[0];
+        }
+        let cells = line.iter().enumerate().map(|(column, cell)| {
+            let width = widths[column];
+            if is_name(column) { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_say_them() {
+        let said = [512.0, 8192.0, 1_572_864.0, 1_048_576.0, 3e9].map(bytes);
+        assert_eq!(said, ["512 B", "8 KiB", "1.5 MiB", "1 MiB", "2.8 GiB"]);
+    }
+
+    #[test]
+    fn a_line_holds_all_values_of_its_parameters() {
+        let mut report = Report::new("made-up");
+        for (size, policy, mbps, seeks) in
+            [(8192, "to", 1.17, 512.0), (8192, "aioli", 56.2, 4.0), (65536, "to", 8.2, 90.0)]
+        {
+            let parameters = [("size_bytes", Value::from(size)), ("policy", Value::from(policy))];
+            report.rows.push(Row::median("throughput", "MB/s", &parameters, &[mbps]));
+            if policy == "to" {
+                report.rows.push(Row::median("seeks", "", &parameters, &[seeks]));
+            }
+        }
+        report.ratio("aioli_over_to_8k", Some(48.0));
+        let expected = "
+  size  policy  throughput  seeks
+                      MB/s
+
+ 8 KiB  to            1.17    512
+ 8 KiB  aioli         56.2      –
+
+64 KiB  to            8.20     90
+
+aioli_over_to_8k  48
+";
+        assert_eq!(format!("\n{}", table(&report)), expected);
+    }
+
+    #[test]
+    fn several_results_show_their_spread() {
+        let row = Row::median("x", "s", &[], &[9.0, 10.0, 11.0]);
+        assert_eq!(value(&row), "10 ±10%");
+    }
+}
