@@ -168,7 +168,8 @@ pub(crate) struct CheckArgs {
 /// The suites come from the suites themselves.
 fn bench_help() -> String {
     let suites = forebay_bench::suites().iter();
-    let suites: String = suites.map(|suite| format!("  {:<13}  {}\n", suite.name, suite.summary)).collect();
+    let suites: String =
+        suites.map(|suite| format!("  {:<13}  {}\n", suite.name, suite.summary)).collect();
     format!(
         "\
 Suites:

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::args::CheckArgs;
+use crate::console::print;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::library;
 
@@ -36,12 +37,13 @@ pub(crate) fn check(args: CheckArgs) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::new(USAGE, format!("{}: {error}", path.display())))?;
         findings.push(finding);
     }
-    if args.json {
-        let text = serde_json::to_string_pretty(&findings).expect("findings have string keys only");
-        println!("{text}");
-    } else {
-        findings.iter().for_each(|finding| print!("{finding}"));
-    }
+    let text = match args.json {
+        true => {
+            serde_json::to_string_pretty(&findings).expect("findings have string keys only") + "\n"
+        }
+        false => findings.iter().map(Finding::to_string).collect(),
+    };
+    print(&text)?;
     let blocked = findings.iter().any(|finding| finding.verdict == Verdict::NotScheduled);
     Ok(if blocked { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }

@@ -7,6 +7,7 @@ use clap::Parser as _;
 mod args;
 mod bench;
 mod check;
+mod console;
 mod failure;
 mod generate;
 mod library;
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::generate(args),
     };
     outcome.unwrap_or_else(|failure| {
-        eprintln!("forebay: {failure}");
+        console::say(format_args!("forebay: {failure}"));
         ExitCode::from(failure.code)
     })
 }

@@ -17,6 +17,7 @@ use forebay_forwarder::settings::Settings;
 
 use crate::args::{OnFailure, RunArgs};
 use crate::check;
+use crate::console::say;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, RUN_FAILED};
 use crate::library;
 
@@ -38,7 +39,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         )
     })?;
     if let Some(obstacle) = check::obstacle(&args.command[0], &library) {
-        eprintln!("forebay: warning: its I/O will not be scheduled: {obstacle}");
+        say(format_args!("forebay: warning: its I/O will not be scheduled: {obstacle}"));
     }
     let prefixes = prefixes(&args.paths)?;
     let home = Home::create()?;

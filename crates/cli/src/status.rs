@@ -7,6 +7,7 @@ use forebay_client::{Connection, Endpoint, Limits, Who};
 use forebay_forwarder::Status;
 
 use crate::args::StatusArgs;
+use crate::console::print;
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::size::Size;
 
@@ -26,10 +27,10 @@ pub(crate) fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
         Connection::connect(&endpoint, &who, limits).map_err(|error| failed(&error))?;
     let text = connection.status().map_err(|error| failed(&error))?;
     if args.json {
-        println!("{text}");
+        print(&(text + "\n"))?;
     } else {
         let status = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-        print!("{}", table(&endpoint.to_string(), &status));
+        print(&table(&endpoint.to_string(), &status))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use forebay_forwarder::Status;
 use serde::Serialize;
 
 use crate::args::RunArgs;
+use crate::console::say;
 use crate::failure::{Failure, RUN_FAILED};
 use crate::size::Size;
 
@@ -38,11 +39,11 @@ impl Report<'_> {
                 Failure::new(RUN_FAILED, format!("--report {}: {error}", path.display()))
             }),
             None if args.json => {
-                eprintln!("{}", json());
+                say(format_args!("{}", json()));
                 Ok(())
             }
             None => {
-                eprint!("{self}");
+                say(format_args!("{}", self.to_string().trim_end()));
                 Ok(())
             }
         }
