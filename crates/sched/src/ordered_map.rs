@@ -59,7 +59,7 @@ struct Leaf<K, V> {
     next: u32,
 }
 
-/// `keys[i]` bounds the keys of `children[i]` from below (`keys[0]` only bounds the other keys); `children[0]` doubles as the free list.
+/// `keys[i]` bounds the keys of `children[i]` from below (`keys[0]` is never looked at); `children[0]` doubles as the free list.
 #[derive(Clone, Debug)]
 struct Inner<K> {
     keys: [K; CAP],
@@ -147,7 +147,7 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         }
         let index = self.leaf_of(key);
         let leaf = &self.leaves[index as usize];
-        match position(&leaf.keys, leaf.len, |k| *k <= key) {
+        match position(leaf.len, |i| leaf.keys[i] <= key) {
             0 => self.last_of(leaf.prev),
             after => Some((leaf.keys[after - 1], leaf.values[after - 1])),
         }
@@ -160,7 +160,7 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         }
         let index = self.leaf_of(key);
         let leaf = &self.leaves[index as usize];
-        let at = position(&leaf.keys, leaf.len, |k| *k < key);
+        let at = position(leaf.len, |i| leaf.keys[i] < key);
         let below = if at > 0 { self.entry(index, at - 1) } else { self.last_of(leaf.prev) };
         let at_or_above =
             if at < leaf.len { self.entry(index, at) } else { self.entry(leaf.next, 0) };
@@ -179,7 +179,7 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         }
         let index = self.leaf_of(key);
         let leaf = &self.leaves[index as usize];
-        let at = position(&leaf.keys, leaf.len, |k| *k < key);
+        let at = position(leaf.len, |i| leaf.keys[i] < key);
         if at < leaf.len {
             Iter { map: self, leaf: index, at }
         } else {
@@ -197,7 +197,7 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         }
         let path = self.descend(key);
         let leaf = &mut self.leaves[path.leaf as usize];
-        let at = position(&leaf.keys, leaf.len, |k| *k < key);
+        let at = position(leaf.len, |i| leaf.keys[i] < key);
         if at < leaf.len && leaf.keys[at] == key {
             return Some(core::mem::replace(&mut leaf.values[at], value));
         }
@@ -217,7 +217,7 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         }
         let path = self.descend(key);
         let leaf = &mut self.leaves[path.leaf as usize];
-        let at = position(&leaf.keys, leaf.len, |k| *k < key);
+        let at = position(leaf.len, |i| leaf.keys[i] < key);
         if at == leaf.len || leaf.keys[at] != key {
             return None;
         }
@@ -258,7 +258,7 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         }
         let index = self.leaf_of(key);
         let leaf = &self.leaves[index as usize];
-        let at = position(&leaf.keys, leaf.len, |k| *k < key);
+        let at = position(leaf.len, |i| leaf.keys[i] < key);
         (at < leaf.len && leaf.keys[at] == key).then_some((index, at))
     }
 
@@ -478,12 +478,10 @@ impl<K: Copy, V: Copy> Leaf<K, V> {
 
 impl<K: Ord + Copy> Inner<K> {
     fn child_of(&self, key: K) -> usize {
-        position(&self.keys, self.len, |k| *k <= key).saturating_sub(1)
+        position(self.len, |i| (i == 0) | (self.keys[i] <= key)) - 1
     }
 
     fn open(&mut self, at: usize, key: K, child: u32) {
-        // A search counts keys, so the unused first one must not be above the others.
-        self.keys[0] = self.keys[0].min(key);
         self.keys.copy_within(at..self.len, at + 1);
         self.children.copy_within(at..self.len, at + 1);
         (self.keys[at], self.children[at]) = (key, child);
@@ -497,20 +495,17 @@ impl<K: Ord + Copy> Inner<K> {
     }
 }
 
-/// How many of the first `len` keys come before the one sought: `slice::partition_point` without
-/// its hard-to-predict branches. Counts every eighth key, then the eight in question.
-fn position<K>(keys: &[K; CAP], len: usize, is_before: impl Fn(&K) -> bool) -> usize {
-    let count = |from: usize, step: usize| {
-        let mut found = 0;
-        let mut at = from;
-        for _ in 0..if step == 1 { 8 } else { CAP / 8 } {
-            found += usize::from((at < len) & is_before(&keys[at % CAP]));
-            at += step;
-        }
-        found
-    };
-    let block = count(7, 8) * 8;
-    block + if block < CAP { count(block, 1) } else { 0 }
+/// How many of the first `len` entries come before the place sought: `slice::partition_point`
+/// over the indices, without branches that depend on the keys and are hard to predict.
+fn position(len: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut base, mut size) = (0, len);
+    while size > 1 {
+        let half = size / 2;
+        let middle = (base + half) % CAP;
+        base = core::hint::select_unpredictable(is_before(middle), middle, base);
+        size -= half;
+    }
+    base + usize::from(len > 0 && is_before(base))
 }
 
 /// Two different elements, both to be changed.

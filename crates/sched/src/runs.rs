@@ -128,7 +128,9 @@ pub struct Runs<R, Q = ()> {
     index: OrderedMap<u128, u32>,
     queues: Vec<Queue<Q>>,
     queue_free: Vec<u32>,
-    queue_of: OrderedMap<(FileIndex, ClassId, Direction), u32>,
+    queue_of: OrderedMap<u128, u32>,
+    /// The queue asked for last: members of a batch come and go together.
+    recent: Option<(u128, u32)>,
     queued_count: usize,
 }
 
@@ -157,6 +159,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
             queues: Vec::new(),
             queue_free: Vec::new(),
             queue_of: OrderedMap::new(),
+            recent: None,
             queued_count: 0,
         }
     }
@@ -192,8 +195,12 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
     }
 
     /// The queue a request belongs to, if there was ever one.
-    pub fn queue_of(&self, request: &Request) -> Option<QueueIndex> {
-        self.queue_of.get(queue_key(request)).map(QueueIndex)
+    pub fn queue_of(&mut self, request: &Request) -> Option<QueueIndex> {
+        let key = queue_key(request.file, request.class, request.access.direction());
+        if self.recent.is_none_or(|(recent, _)| recent != key) {
+            self.recent = self.queue_of.get(key).map(|queue| (key, queue));
+        }
+        self.recent.map(|(_, queue)| QueueIndex(queue))
     }
 
     /// The run with the lowest start at or after `from`, of one queue.
@@ -314,9 +321,11 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
 
     /// Forgets the queues of a file, which has nothing queued.
     pub fn retire(&mut self, file: FileIndex) {
-        let from = (file, ClassId(0), Direction::Read);
+        self.recent = None;
+        let from = queue_key(file, ClassId(0), Direction::Read);
+        let last = queue_key(file, ClassId(u32::MAX), Direction::Write);
         while let Some((key, queue)) =
-            self.queue_of.at_or_after(from).filter(|(key, _)| key.0 == file)
+            self.queue_of.at_or_after(from).filter(|(key, _)| *key <= last)
         {
             let entry = &self.queues[queue as usize];
             assert!(entry.run_count == 0, "a retired file has nothing queued");
@@ -326,11 +335,10 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
     }
 
     fn open_queue(&mut self, request: &Request) -> QueueIndex {
-        let key = queue_key(request);
-        if let Some(queue) = self.queue_of.get(key) {
-            return QueueIndex(queue);
+        if let Some(queue) = self.queue_of(request) {
+            return queue;
         }
-        let (file, class, direction) = key;
+        let (file, class, direction) = (request.file, request.class, request.access.direction());
         let queue =
             Queue { file, class, direction, bytes: Bytes::ZERO, run_count: 0, note: Q::default() };
         let index = match self.queue_free.pop() {
@@ -344,7 +352,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
                 self.queues.len() as u32 - 1
             }
         };
-        self.queue_of.insert(key, index);
+        self.queue_of.insert(queue_key(file, class, direction), index);
         QueueIndex(index)
     }
 
@@ -525,8 +533,8 @@ impl<R> Run<R> {
     }
 }
 
-fn queue_key(request: &Request) -> (FileIndex, ClassId, Direction) {
-    (request.file, request.class, request.access.direction())
+fn queue_key(file: FileIndex, class: ClassId, direction: Direction) -> u128 {
+    u128::from(file.0) << 64 | u128::from(class.0) << 1 | direction as u128
 }
 
 /// Runs of many queues, each queue's ordered by a key of the policy's choice: arrival, need, …
@@ -628,7 +636,7 @@ mod tests {
         Limits { run_bytes_max: Bytes(32), run_requests_max: 6, ..Limits::default() }
     }
 
-    fn runs_of(runs: &Runs<()>, of: &Accepted) -> Vec<(u64, u64, u32)> {
+    fn runs_of(runs: &mut Runs<()>, of: &Accepted) -> Vec<(u64, u64, u32)> {
         let queue = runs.queue_of(&of.request).expect("it was added");
         let entry = |run| {
             let run: &Run<()> = runs.run(run);
@@ -643,7 +651,7 @@ mod tests {
         let all: Vec<_> =
             all.map(|(seq, (at, n))| request(seq as u64, Access::Read, 0, *at, *n)).collect();
         all.iter().for_each(|request| assert!(runs.join(request).run.0 < NIL));
-        runs_of(&runs, &all[0])
+        runs_of(&mut runs, &all[0])
     }
 
     #[test]
@@ -675,7 +683,10 @@ mod tests {
         let (a, b) = (request(0, Access::Read, 0, 0, 4), request(1, Access::Write, 0, 4, 4));
         runs.join(&a);
         runs.join(&b);
-        assert_eq!((runs_of(&runs, &a), runs_of(&runs, &b)), (vec![(0, 4, 1)], vec![(4, 8, 1)]));
+        assert_eq!(
+            (runs_of(&mut runs, &a), runs_of(&mut runs, &b)),
+            (vec![(0, 4, 1)], vec![(4, 8, 1)])
+        );
     }
 
     #[test]

@@ -211,13 +211,14 @@ impl Aioli {
         }
     }
 
-    /// Files a run that has earned `quantum` so far.
-    fn file(&mut self, index: RunIndex, quantum: u64) {
+    /// Files a run that has earned `quantum` so far, and returns its need.
+    fn file(&mut self, index: RunIndex, quantum: u64) -> u64 {
         let run = self.runs.run(index);
         let earned = self.runs.queue(run.queue).note.growth.at(self.step);
         let growth = earned.saturating_sub(quantum).saturating_add(run.bytes().0);
         self.maturing.insert(run.queue, growth, index);
         *self.runs.note_mut(index) = Need { growth, is_eligible: false };
+        growth
     }
 
     /// What `run` has earned by now.
@@ -233,6 +234,28 @@ impl Aioli {
             self.unfile(index, &run);
             self.quantum(&run).saturating_add(sum)
         })
+    }
+
+    /// Whether one of the runs that became part of another was the first by need or by age.
+    fn is_first_of(&self, queue: QueueIndex, joined: &Joined<Need>) -> bool {
+        let Memory { growth, coming, ready, .. } = self.runs.queue(queue).note;
+        let absorbed = joined.absorbed.map(|(_, run)| run);
+        joined.before.into_iter().chain(absorbed).any(|run| match run.note.is_eligible {
+            true => ready == Some(run.min_seq),
+            false => coming == Some(growth.step_of(run.note.growth)),
+        })
+    }
+
+    /// Files `queue` under the step at which growth reaches `need`, if that comes before what is due there.
+    fn bring_forward(&mut self, queue: QueueIndex, need: u64) {
+        let memory = self.runs.queue_note_mut(queue);
+        let step = memory.growth.step_of(need);
+        if memory.coming.is_none_or(|coming| step < coming) {
+            if let Some(old) = memory.coming.replace(step) {
+                self.coming.remove((old, queue.0));
+            }
+            self.coming.insert((step, queue.0), ());
+        }
     }
 
     /// Files `queue` anew after its runs, its growth or its wait have changed.
@@ -276,10 +299,10 @@ impl Aioli {
     }
 
     fn candidate(&self, queue: QueueIndex) -> RunIndex {
-        let (_, oldest) = self.eligible.first(queue).expect("a ready queue has an eligible run");
+        let oldest = || self.eligible.first(queue).expect("a ready queue has an eligible run").1;
         let Memory { sweep, continuation, .. } = self.runs.queue(queue).note;
         if sweep.is_oldest_due(self.settings.passes_max) {
-            return oldest;
+            return oldest();
         }
         if let Some(next) = continuation.end().and_then(|end| self.runs.starting_at(queue, end)) {
             return next;
@@ -291,9 +314,9 @@ impl Aioli {
                 .find(|run| self.runs.run(*run).note.is_eligible)
         };
         if continuation.is_ordered() {
-            return self.runs.first_from(queue, Offset(0)).unwrap_or(oldest);
+            return self.runs.first_from(queue, Offset(0)).unwrap_or_else(oldest);
         }
-        eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or(oldest)
+        eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or_else(oldest)
     }
 
     /// Starts a wait if serving `run` next would be a jump that may be saved.
@@ -332,7 +355,7 @@ impl Aioli {
 
     /// Sends `first` and, within what it has earned, the runs that continue it.
     fn dispatch(&mut self, queue: QueueIndex, first: RunIndex, batch: &mut Vec<Accepted>) {
-        let oldest = self.eligible.first(queue).map(|(seq, _)| seq);
+        let oldest = self.runs.queue(queue).note.ready;
         let quantum = self.quantum(self.runs.run(first));
         let room = quantum.min(self.limits.batch_bytes_max.0);
         let mut sent = ByteRange::new(self.runs.run(first).range.start, Bytes::ZERO);
@@ -423,14 +446,16 @@ impl Policy for Aioli {
         }
         let arrival = memory.continuation.arrive(request.request.range, run);
         let quantum = self.unfile_parts(&joined);
-        self.file(joined.run, quantum);
+        let need = self.file(joined.run, quantum);
         if self.turn.queue == Some(queue) && arrival != Arrival::Continues {
             self.turn.kept_until = None;
         }
+        let is_waiting = self.runs.queue(queue).note.wait.is_some();
         match arrival {
-            _ if self.runs.queue(queue).note.wait.is_none() => self.refile(queue),
-            Arrival::Continues | Arrival::AllBack => self.end_wait(queue),
-            Arrival::Other => {}
+            Arrival::Other if is_waiting => {}
+            _ if is_waiting => self.end_wait(queue),
+            _ if self.is_first_of(queue, &joined) => self.refile(queue),
+            _ => self.bring_forward(queue, need),
         }
     }
 

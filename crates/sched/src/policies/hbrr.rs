@@ -65,6 +65,8 @@ pub struct Hbrr {
     circle: VecDeque<QueueIndex>,
 }
 
+const ON_TURN: &str = "a queue whose turn it is has a run";
+
 /// What a queue has left of its turn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turn {
@@ -123,12 +125,11 @@ impl Hbrr {
 
     fn candidate(&self, queue: QueueIndex) -> RunIndex {
         let sweep = self.runs.queue(queue).note.sweep;
-        let (_, oldest) = self.ages.first(queue).expect("a queue on turn has a run");
         if sweep.is_oldest_due(self.settings.passes_max) {
-            return oldest;
+            return self.ages.first(queue).expect(ON_TURN).1;
         }
         let ahead = self.runs.first_from(queue, sweep.position);
-        ahead.or_else(|| self.runs.first_from(queue, Offset(0))).unwrap_or(oldest)
+        ahead.or_else(|| self.runs.first_from(queue, Offset(0))).expect(ON_TURN)
     }
 
     /// Moves one run to the batch and charges it.

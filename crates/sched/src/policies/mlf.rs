@@ -88,6 +88,7 @@ struct Visits {
     /// Where the queue stands in every round.
     place: u64,
     due: Option<Visit>,
+    has_eligible: bool,
     sweep: Sweep,
 }
 
@@ -162,24 +163,22 @@ impl Mlf {
 
     /// Files `queue` under the next visit that will find something.
     fn refile(&mut self, queue: QueueIndex) {
-        let note = self.runs.queue(queue).note;
-        let coming = self.visits(note.place);
-        let from = match (self.eligible.first(queue), self.maturing.first(queue)) {
-            (Some(_), _) => Some(coming),
-            (None, Some((visit, _))) => Some(coming.max(visit.saturating_sub(1))),
-            (None, None) => None,
-        };
-        let due = from.map(|round| (round, note.place));
-        if due == note.due {
-            return;
+        let has_eligible = self.eligible.first(queue).is_some();
+        let maturing = self.maturing.first(queue).map(|(visit, _)| visit);
+        self.runs.queue_note_mut(queue).has_eligible = has_eligible;
+        let coming = self.visits(self.runs.queue(queue).note.place);
+        let later = maturing.map(|visit| coming.max(visit.saturating_sub(1)));
+        self.set_due(queue, if has_eligible { Some(coming) } else { later });
+    }
+
+    fn set_due(&mut self, queue: QueueIndex, round: Option<u64>) {
+        let note = self.runs.queue_note_mut(queue);
+        let due = round.map(|round| (round, note.place));
+        let old = core::mem::replace(&mut note.due, due);
+        if due != old {
+            old.map(|visit| self.due.remove(visit));
+            due.map(|visit| self.due.insert(visit, queue.0));
         }
-        if let Some(old) = note.due {
-            self.due.remove(old);
-        }
-        if let Some(new) = due {
-            self.due.insert(new, queue.0);
-        }
-        self.runs.queue_note_mut(queue).due = due;
     }
 
     /// Lets every run of `queue` mature whose quantum covers it at this visit.
@@ -193,10 +192,10 @@ impl Mlf {
     }
 
     fn candidate(&self, queue: QueueIndex) -> RunIndex {
-        let (_, oldest) = self.eligible.first(queue).expect("a due queue has an eligible run");
+        let oldest = || self.eligible.first(queue).expect("a due queue has an eligible run").1;
         let sweep = self.runs.queue(queue).note.sweep;
         if sweep.is_oldest_due(self.settings.passes_max) {
-            return oldest;
+            return oldest();
         }
         let eligible = |from| {
             self.runs
@@ -204,7 +203,7 @@ impl Mlf {
                 .take(SCAN_MAX)
                 .find(|run| self.runs.run(*run).note.is_eligible)
         };
-        eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or(oldest)
+        eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or_else(oldest)
     }
 }
 
@@ -228,7 +227,15 @@ impl Policy for Mlf {
         }
         let now = self.visits(self.runs.queue(queue).note.place);
         self.file(joined.run, self.inherit(&joined, now));
-        self.refile(queue);
+        let Visits { due, has_eligible, .. } = self.runs.queue(queue).note;
+        match due {
+            // A new run can but bring the next visit forward.
+            Some((round, _)) if joined.before.is_none() => {
+                let from = now.max(self.runs.run(joined.run).note.eligible_from.saturating_sub(1));
+                self.set_due(queue, Some(if has_eligible { round } else { round.min(from) }));
+            }
+            _ => self.refile(queue),
+        }
     }
 
     fn select(&mut self, _now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
@@ -237,10 +244,9 @@ impl Policy for Mlf {
         self.here = visit;
         self.mature(queue, self.visits(visit.1));
         let run = self.candidate(queue);
-        let oldest = self.eligible.first(queue);
+        let was_oldest = self.eligible.first(queue).is_some_and(|(_, oldest)| oldest == run);
         let taken = self.runs.take(run, batch);
         self.eligible.remove(queue, taken.min_seq, run);
-        let was_oldest = oldest == Some((taken.min_seq, run));
         self.runs.queue_note_mut(queue).sweep.advance(taken.range, was_oldest);
         self.refile(queue);
         Selection::Batch
@@ -259,7 +265,7 @@ impl Policy for Mlf {
 
     fn drain(&mut self, into: &mut Vec<Accepted>) {
         self.runs.drain(into);
-        self.runs.each_queue_note(|visits| visits.due = None);
+        self.runs.each_queue_note(|visits| (visits.due, visits.has_eligible) = (None, false));
         self.maturing.clear();
         self.eligible.clear();
         self.due.clear();

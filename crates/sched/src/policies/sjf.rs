@@ -50,10 +50,11 @@ pub struct Sjf {
     ages: RunSet,
 }
 
-/// Under which keys a queue is filed, if it is.
+/// Under which keys a queue is filed, if it is, and when its oldest request arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Filed {
     key: Option<(u64, u64)>,
+    arrived: Timestamp,
 }
 
 impl Sjf {
@@ -72,32 +73,32 @@ impl Sjf {
         }
     }
 
-    /// Files `queue` anew after its runs have changed.
-    fn refile(&mut self, queue: QueueIndex) {
+    /// Files `queue` anew, its oldest request being `oldest`.
+    fn refile(&mut self, queue: QueueIndex, oldest: Option<(u64, Timestamp)>) {
         let old = self.runs.queue(queue).note.key;
         let bytes = self.runs.queue(queue).bytes.0;
-        let new = self.ages.first(queue).map(|(oldest, _)| (bytes, oldest));
-        if let Some(key) = old.filter(|_| old != new) {
-            self.by_size.remove(key);
+        let new = oldest.map(|(seq, _)| (bytes, seq));
+        if old != new {
+            old.map(|key| self.by_size.remove(key));
+            new.map(|key| self.by_size.insert(key, queue.0));
         }
-        if let Some(key) = new.filter(|_| old != new) {
-            self.by_size.insert(key, queue.0);
+        let (old_seq, new_seq) = (old.map(|key| key.1), new.map(|key| key.1));
+        if old_seq != new_seq {
+            old_seq.map(|seq| self.by_age.remove(seq));
+            new_seq.map(|seq| self.by_age.insert(seq, queue.0));
         }
-        let (old_age, new_age) = (old.map(|key| key.1), new.map(|key| key.1));
-        if let Some(age) = old_age.filter(|_| old_age != new_age) {
-            self.by_age.remove(age);
-        }
-        if let Some(age) = new_age.filter(|_| old_age != new_age) {
-            self.by_age.insert(age, queue.0);
-        }
-        self.runs.queue_note_mut(queue).key = new;
+        let arrived = oldest.map_or(Timestamp(0), |(_, arrived)| arrived);
+        *self.runs.queue_note_mut(queue) = Filed { key: new, arrived };
+    }
+
+    fn oldest(&self, queue: QueueIndex) -> Option<(u64, Timestamp)> {
+        self.ages.first(queue).map(|(seq, run)| (seq, self.runs.run(run).arrived))
     }
 
     fn next_run(&self, now: Timestamp) -> Option<RunIndex> {
-        let (_, oldest_queue) = self.by_age.first()?;
-        let (_, oldest) = self.ages.first(QueueIndex(oldest_queue))?;
-        if now - self.runs.run(oldest).arrived >= self.settings.age_max {
-            return Some(oldest);
+        let (_, oldest) = self.by_age.first()?;
+        if now - self.runs.queue(QueueIndex(oldest)).note.arrived >= self.settings.age_max {
+            return self.ages.first(QueueIndex(oldest)).map(|(_, run)| run);
         }
         let (_, smallest) = self.by_size.first()?;
         self.runs.first_from(QueueIndex(smallest), Offset(0))
@@ -112,22 +113,27 @@ impl Policy for Sjf {
     fn add(&mut self, _now: Timestamp, request: &Accepted) {
         let joined = self.runs.join(request);
         self.ages.refile(&self.runs, &joined);
-        let queue = self.runs.run(joined.run).queue;
-        self.refile(queue);
+        let run = self.runs.run(joined.run);
+        let (queue, filed) = (run.queue, self.runs.queue(run.queue).note);
+        let oldest = match filed.key {
+            Some((_, seq)) if seq < run.min_seq => (seq, filed.arrived),
+            _ => (run.min_seq, run.arrived),
+        };
+        self.refile(queue, Some(oldest));
     }
 
     fn select(&mut self, now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
         let Some(run) = self.next_run(now) else { return Selection::Idle };
         let taken = self.runs.take(run, batch);
         self.ages.remove(taken.queue, taken.min_seq, run);
-        self.refile(taken.queue);
+        self.refile(taken.queue, self.oldest(taken.queue));
         Selection::Batch
     }
 
     fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
         let found = self.ages.cancel(&mut self.runs, request.id);
         if let Some(queue) = self.runs.queue_of(&request.request) {
-            self.refile(queue);
+            self.refile(queue, self.oldest(queue));
         }
         found
     }
