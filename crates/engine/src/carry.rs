@@ -317,9 +317,10 @@ impl Engine {
         self.end_part_if_over(now, key, events);
     }
 
-    /// Shares the outcome of a vectored call out among its members. A merged call that failed, or
-    /// a merged write that came up short, is done again member by member, so that each gets the
-    /// result it would have had alone.
+    /// Shares the outcome of a vectored call out among its members. Members that a merged call did
+    /// not serve, because it failed or came up short, are done again one by one, so that each gets
+    /// the result it would have had alone. Only a read that got some bytes keeps them: for its
+    /// program they are an ordinary short read, while none at all would mean the end of the file.
     fn pieces_done(
         &mut self,
         now: Timestamp,
@@ -337,7 +338,7 @@ impl Engine {
             };
             let moved = left.min(length);
             left -= moved;
-            let needs_own_try = is_merged && moved < length && (io.outcome.is_err() || !is_read);
+            let needs_own_try = is_merged && moved < length && (moved == 0 || !is_read);
             if needs_own_try {
                 self.pieces[*key].state = PieceState::Full(buffer);
                 self.ready.push_back(Plan::Piece(*key));
