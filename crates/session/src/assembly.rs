@@ -3,8 +3,6 @@
 //! A frame that lies whole in the input is used where it lies; only one that does not is gathered
 //! in an [`Assembly`], which holds at most one header and body.
 
-use alloc::vec::Vec;
-
 use forebay_wire::{DecodeError, Fault, FrameKind, HEADER_BYTES, Header};
 
 /// Why the stream holds no frame.
@@ -27,24 +25,6 @@ pub(crate) trait Room {
     /// Adds bytes; never more than the longest header and body.
     fn push(&mut self, bytes: &[u8]);
     fn clear(&mut self);
-}
-
-/// Above this a buffer is not kept for the next frame: only long lists need it.
-const KEPT_BYTES_MAX: usize = 4096;
-
-impl Room for Vec<u8> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-
-    fn clear(&mut self) {
-        self.truncate(0);
-        self.shrink_to(KEPT_BYTES_MAX);
-    }
 }
 
 /// Room that does not allocate.

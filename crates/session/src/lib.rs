@@ -19,11 +19,9 @@
 //!
 //! The only calls that change a session are those that take `&mut self`; none waits, looks at a
 //! clock or draws a random number. The client's half does not allocate either, so that it may be
-//! used from a signal handler.
+//! used from a signal handler: `alloc` is in scope of `server` only, so the compiler sees to it.
 #![no_std]
 #![forbid(unsafe_code)]
-
-extern crate alloc;
 
 mod assembly;
 pub mod client;

@@ -434,3 +434,22 @@ fn a_client_does_not_send_what_would_be_refused() {
     );
     assert_eq!(session.begin(&read(0)), Err(Busy));
 }
+
+#[test]
+fn a_client_knows_how_many_files_are_open() {
+    let mut session = asked(&OPEN);
+    let opened = Reply::Opened(Opened { handle: Handle(0), id: FileId::default() });
+    session.receive(&opened.encode_small(2)).expect("it was asked for");
+    for tag in 3..2 + HANDLES_MAX as u64 {
+        assert_eq!(session.begin(&OPEN), Ok(tag));
+        session.receive(&opened.encode_small(tag)).expect("it was asked for");
+    }
+    assert_eq!(session.begin(&OPEN), Err(client::Unsendable::TooManyFiles));
+    let tag = session.begin(&Request::Close(Handle(0))).expect("it is allowed");
+    assert_eq!(session.begin(&OPEN), Err(client::Unsendable::TooManyFiles));
+    session.receive(&Reply::Done(Done::default()).encode_small(tag)).expect("it was asked for");
+    let tag = session.begin(&OPEN).expect("there is room again");
+    let failed = Reply::Done(Done { errno: 2, ..Done::default() });
+    session.receive(&failed.encode_small(tag)).expect("it was asked for");
+    assert!(session.begin(&OPEN).is_ok());
+}

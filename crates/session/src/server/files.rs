@@ -1,6 +1,6 @@
 //! The files that a session has open, by handle.
 
-use alloc::vec::Vec;
+use super::alloc::vec::Vec;
 
 use forebay_wire::Handle;
 

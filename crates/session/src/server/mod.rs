@@ -34,8 +34,11 @@
 //! A request that was received must be answered exactly once: `opened`, `attributes` and the last
 //! `status_text` answer theirs, `done` any. [`Session::unanswered`] says which are not.
 
+extern crate alloc;
+
 mod event;
 mod files;
+mod room;
 mod session;
 mod violation;
 

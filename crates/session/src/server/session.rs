@@ -1,6 +1,6 @@
 //! The session itself; see the module's text for its use.
 
-use alloc::vec::Vec;
+use super::alloc::vec::Vec;
 
 use forebay_units::FileId;
 use forebay_wire::{

@@ -1,8 +1,8 @@
 //! What a client can do wrong, and how it is told.
 
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
+use super::alloc::string::ToString;
+use super::alloc::vec;
+use super::alloc::vec::Vec;
 use core::fmt;
 
 use forebay_wire::{

@@ -383,6 +383,38 @@ fn a_list_as_long_as_allowed_fits_and_a_longer_one_does_not() {
 }
 
 #[test]
+fn what_the_peer_would_refuse_is_not_within_limits() {
+    let (handle, place, delivery) = (Handle(0), Place::Range, Delivery::Granted);
+    let range = |start, length| ByteRange::new(Offset(start), Bytes(length));
+    let last = OFFSET_MAX.0 - 1;
+    let write = Write { handle, range: range(0, 1), place, delivery };
+    let open = Open { flags: 0, descriptor: Descriptor::Absent, path: b"" };
+    let (long_path, eager) = ([b'a'; PATH_BYTES_MAX + 1], u64::from(PAYLOAD_BYTES_MAX) + 1);
+    let refused = [
+        Request::Open(Open { path: &long_path, ..open }),
+        Request::Read(Read { handle, range: range(0, 0) }),
+        Request::Read(Read { handle, range: range(last, 2) }),
+        Request::Read(Read { handle, range: range(0, REQUEST_BYTES_MAX + 1) }),
+        Request::Write(Write { place: Place::End, range: range(1, 1), ..write }),
+        Request::Write(Write { delivery: Delivery::Eager, range: range(0, eager), ..write }),
+        Request::ReadList(ReadList { handle, ranges: Ranges::from(&[][..]) }),
+        Request::WriteData(WriteData { offset: 0, length: 0 }),
+        Request::Truncate(Truncate { handle, size: Bytes(OFFSET_MAX.0 + 1) }),
+        Request::Allocate(Allocate { handle, mode: 0, range: range(last, 2) }),
+    ];
+    let mut out = vec![0; HEADER_BYTES + REQUEST_BODY_BYTES_MAX];
+    for request in refused {
+        assert!(!request.is_within_limits(), "{request:?}");
+        let length = request.encode(1, &mut out).expect("there is room");
+        let (head, body) = out[..length].split_first_chunk().expect("a frame has a header");
+        let decoded =
+            Header::decode(head).and_then(|header| Request::decode(&header, body).map(drop));
+        assert!(decoded.is_err(), "{request:?}");
+    }
+    assert!(Request::Read(Read { handle, range: range(last, 1) }).is_within_limits());
+}
+
+#[test]
 fn ranges_that_are_too_long_together_are_refused() {
     let ranges =
         [ByteRange::new(Offset(0), Bytes(REQUEST_BYTES_MAX)), ByteRange::new(Offset(0), Bytes(1))];
