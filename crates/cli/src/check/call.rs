@@ -1,4 +1,5 @@
-//! Calls that move a file's data and that no preloaded library of ours takes part in, and why.
+//! What is known of calls by their names: which are sent to the forwarder when they are hooked,
+//! and which move a file's data without it, and why.
 
 /// Some calls with one reason.
 struct Unhooked {
@@ -41,7 +42,14 @@ pub(super) fn reason_unhooked(call: &str) -> Option<&'static str> {
     UNHOOKED.iter().find(|group| group.calls.contains(&call)).map(|group| group.reason)
 }
 
-/// Whether a hooked call moves data, rather than opening, closing, seeking or duplicating.
+/// Whether a hooked call is sent to the forwarder, rather than followed (opened, closed, duplicated).
+pub(super) fn is_sent(call: &str) -> bool {
+    const WHOLE_FILE: &[&str] =
+        &["fsync", "fdatasync", "ftruncate", "fallocate", "posix_fallocate", "posix_fadvise"];
+    moves_data(call) || WHOLE_FILE.contains(&call.trim_end_matches("64"))
+}
+
+/// Whether a hooked call reads or writes.
 pub(super) fn moves_data(call: &str) -> bool {
     let plain = call.trim_start_matches('_');
     ["read", "write", "pread", "pwrite"].iter().any(|verb| plain.starts_with(verb))

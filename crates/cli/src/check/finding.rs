@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::call::{moves_data, reason_unhooked};
+use super::call::{is_sent, moves_data, reason_unhooked};
 use super::elf::Facts;
 
 /// What can be expected of a program.
@@ -34,9 +34,11 @@ pub(crate) struct Finding {
     pub(crate) verdict: Verdict,
     /// What keeps the library out of it; a program without obstacles may still import nothing that is hooked.
     pub(crate) obstacles: Vec<String>,
-    /// Hooked calls that the program or its libraries import.
-    pub(crate) hooked: Vec<String>,
-    /// Calls that move data and are not hooked.
+    /// Imported calls that are sent to the forwarder, on matching files.
+    pub(crate) scheduled: Vec<String>,
+    /// Imported calls that are hooked to keep count or track, and then are the kernel's.
+    pub(crate) followed: Vec<String>,
+    /// Imported calls that move data and are not scheduled.
     pub(crate) unhooked: Vec<UnhookedCall>,
 }
 
@@ -102,28 +104,25 @@ pub(super) fn changes_identity(mode: u32, owner: (u32, u32), caller: (u32, u32))
 pub(super) fn judge(evidence: &Evidence<'_>) -> Finding {
     let obstacles = obstacles(evidence);
     let importers = importers(evidence);
-    let hooked: Vec<String> = importers
-        .keys()
-        .filter(|call| evidence.hooked.contains(**call))
-        .map(|call| (*call).to_owned())
-        .collect();
-    let unhooked: Vec<UnhookedCall> = importers
-        .iter()
-        .filter(|(call, _)| !evidence.hooked.contains(**call))
-        .filter_map(|(call, importers)| {
-            let reason = reason_unhooked(call)?;
-            let importers: Vec<String> = importers.iter().map(|name| (*name).to_owned()).collect();
-            Some(UnhookedCall { call: (*call).to_owned(), reason, importers })
-        })
-        .collect();
-    let is_reached = obstacles.is_empty() && hooked.iter().any(|call| moves_data(call));
+    let (mut scheduled, mut followed, mut unhooked) = (Vec::new(), Vec::new(), Vec::new());
+    for (call, importers) in importers {
+        let is_hooked = evidence.hooked.contains(call);
+        let call = call.to_owned();
+        if let Some(reason) = reason_unhooked(&call) {
+            let importers = importers.into_iter().map(str::to_owned).collect();
+            unhooked.push(UnhookedCall { call, reason, importers });
+        } else if is_hooked {
+            if is_sent(&call) { scheduled.push(call) } else { followed.push(call) }
+        }
+    }
+    let is_reached = obstacles.is_empty() && scheduled.iter().any(|call| moves_data(call));
     let verdict = match (is_reached, unhooked.is_empty()) {
         (false, _) => Verdict::NotScheduled,
         (true, false) => Verdict::PartlyScheduled,
         (true, true) => Verdict::Scheduled,
     };
     let (path, program) = (evidence.path.to_owned(), evidence.program.to_owned());
-    Finding { path, program, verdict, obstacles, hooked, unhooked }
+    Finding { path, program, verdict, obstacles, scheduled, followed, unhooked }
 }
 
 /// What keeps the library out of the program, or the program's calls out of the library.
@@ -193,11 +192,13 @@ impl fmt::Display for Finding {
         if self.obstacles.is_empty() && self.verdict == Verdict::NotScheduled {
             writeln!(f, "  because it imports no call that reads or writes and is hooked")?;
         }
-        let hooked =
-            if self.hooked.is_empty() { "nothing".to_owned() } else { self.hooked.join(", ") };
+        let scheduled = match self.scheduled.is_empty() {
+            true => "nothing".to_owned(),
+            false => self.scheduled.join(", "),
+        };
         writeln!(
             f,
-            "  {:<14} {hooked}",
+            "  {:<14} {scheduled}",
             if self.obstacles.is_empty() { "scheduled" } else { "would be" }
         )?;
         for UnhookedCall { call, reason, importers } in &self.unhooked {

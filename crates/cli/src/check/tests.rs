@@ -66,7 +66,7 @@ fn judged(change: impl FnOnce(&mut Facts, &mut Permissions)) -> Finding {
         program: Path::new("program"),
         facts: &facts,
         native: &plain(),
-        hooked: &set(&["read", "write", "close"]),
+        hooked: &set(&["read", "write", "close", "mmap"]),
         libraries: &BTreeMap::new(),
         permissions,
     })
@@ -77,7 +77,7 @@ fn a_program_that_reads_through_a_hooked_call_is_scheduled() {
     let workshop = Workshop::new();
     let finding = examine(&workshop.compile("reader", READER, &[]), &workshop.library()).unwrap();
     assert_eq!(finding.verdict, Verdict::Scheduled, "{finding}");
-    assert_eq!(finding.hooked, ["read"]);
+    assert_eq!(finding.scheduled, ["read"]);
 }
 
 #[test]
@@ -155,6 +155,8 @@ fn each_obstacle_is_named() {
 fn a_program_that_also_maps_files_is_partly_scheduled() {
     let finding = judged(|facts, _| facts.imports.extend(set(&["mmap", "sendfile"])));
     assert_eq!(finding.verdict, Verdict::PartlyScheduled);
+    assert_eq!(finding.scheduled, ["read"]);
+    assert_eq!(finding.followed, ["close"]);
     let calls: Vec<&str> = finding.unhooked.iter().map(|unhooked| unhooked.call.as_str()).collect();
     assert_eq!(calls, ["mmap", "sendfile"]);
 }
