@@ -83,7 +83,7 @@ impl Table {
             state: State::Blocked,
         };
         if slot == NIL {
-            assert!(self.records.len() < (NIL >> 1) as usize, "more than 2^31 live requests");
+            assert!(self.records.len() < 1 << 30, "more than 2^30 live requests");
             self.records.push(record);
             return self.records.len() as u32 - 1;
         }

@@ -5,14 +5,18 @@
 //! a store may reorder what is in flight. So conflicting requests are never in flight together,
 //! and whatever a policy does with ready requests, each read sees the writes that came before it.
 //!
+//! A live request is known in one of three ways, and only ever moves down:
+//!
 //! ```text
-//!   Guard ── one state a file ── unindexed: requests that cannot conflict with anything alive
-//!     └── Regions + Graph ────── everything else, and the unindexed once one of those comes
+//!   plain    listed only        nothing alive could conflict: reads without a live write, or
+//!     │                         beyond everything alive
+//!   gridded  Grid (hash)        looked up, and nothing alive does conflict
+//!     │
+//!   indexed  Regions + Graph    it conflicts, or did with something that has ended since
 //! ```
 //!
-//! Most files never need the region map: reads without a live write, and requests beyond all
-//! live ones, are only counted. When a request comes that may conflict, the file's unindexed
-//! requests are indexed first, each at most once in its life.
+//! So requests that never conflict cost O(1), most files never need the map, and a conflict
+//! costs its participants O(log n + cells touched).
 //!
 //! In mode `client` the map is used twice. A request first waits for its own client's earlier
 //! conflicting requests, then *claims* its range and waits for those that claimed before it. So
@@ -22,120 +26,34 @@
 //! Syncs wait for every earlier live write of their file and hold nothing up. They need counts
 //! only: how many of the writes before each outstanding sync are unfinished.
 
+mod file;
 mod graph;
+mod grid;
+mod mode;
 mod regions;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::fmt;
-use core::str::FromStr;
 
-use forebay_units::{ByteRange, FileIndex, Offset};
+use forebay_units::{ByteRange, FileIndex};
 
+use crate::guard::file::{FileState, Known};
 use crate::guard::graph::{Graph, Stage};
+use crate::guard::grid::{Extent, Grid};
 use crate::guard::regions::{Region, Regions, Space};
 use crate::request::{Access, Request};
-use crate::table::{NIL, State, Table};
+use crate::table::{State, Table};
 
-/// Which pairs of requests keep their arrival order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum GuardMode {
-    /// None: the layer above has locks, or its semantics leave overlaps undefined (PVFS, MPI-IO
-    /// without atomic mode). Syncs still wait for earlier writes.
-    None,
-    /// Pairs that share a byte, at least one of them writing.
-    #[default]
-    Overlap,
-    /// As `Overlap` within one client; conflicting requests of different clients exclude each
-    /// other but may go in another order than they arrived.
-    Client,
-    /// All pairs of one file with at least one writing, whatever their ranges (aIOLi 2006).
-    File,
-}
+pub use crate::guard::mode::{GuardMode, UnknownGuardMode};
 
-impl GuardMode {
-    /// Every mode.
-    pub const ALL: [Self; 4] = [Self::None, Self::Overlap, Self::Client, Self::File];
-
-    /// The mode as configuration writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Overlap => "overlap",
-            Self::Client => "client",
-            Self::File => "file",
-        }
-    }
-}
-
-impl fmt::Display for GuardMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// The text names no guard mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownGuardMode;
-
-impl fmt::Display for UnknownGuardMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown guard mode; one of none, overlap, client, file")
-    }
-}
-
-impl core::error::Error for UnknownGuardMode {}
-
-impl FromStr for GuardMode {
-    type Err = UnknownGuardMode;
-
-    /// Reads a mode; upper and lower case are the same.
-    fn from_str(text: &str) -> Result<Self, UnknownGuardMode> {
-        Self::ALL
-            .into_iter()
-            .find(|mode| mode.as_str().eq_ignore_ascii_case(text))
-            .ok_or(UnknownGuardMode)
-    }
-}
-
-/// In a request's link: it is unindexed, and the rest is its place in the file's list.
-const UNINDEXED: u32 = 1 << 31;
-
-/// Most unindexed requests that a question looks at.
+/// Most plain requests that a question looks at.
 const SCAN_MAX: usize = 64;
-
-/// What is alive in one file.
-#[derive(Debug, Default)]
-struct FileState {
-    /// Live requests, syncs apart.
-    live: u32,
-    live_writes: u32,
-    live_syncs: u32,
-    /// No live request reaches beyond this.
-    end_max: Offset,
-    /// Slots of live requests that are in no map; no two of them conflict, nor with anything in a map.
-    unindexed: Vec<u32>,
-    /// Outstanding syncs, oldest first.
-    syncs: VecDeque<Sync>,
-    /// Live writes younger than the last outstanding sync.
-    writes_after_syncs: u32,
-}
-
-/// An outstanding sync.
-#[derive(Clone, Copy, Debug)]
-struct Sync {
-    seq: u64,
-    /// `NIL` once cancelled.
-    slot: u32,
-    /// Live writes older than this sync and younger than the one before it.
-    live_writes: u32,
-}
 
 /// The guard of all files.
 #[derive(Debug)]
 pub(crate) struct Guard {
     mode: GuardMode,
     files: Vec<FileState>,
+    grid: Grid,
     graph: Graph,
     /// All clients together, in the order of claims.
     claims: Regions,
@@ -145,6 +63,8 @@ pub(crate) struct Guard {
     released: Vec<u32>,
     /// Those of them being moved on, oldest first.
     round: Vec<u32>,
+    /// Gridded requests that a new one conflicts with.
+    met: Vec<u32>,
 }
 
 fn is_write(access: Access) -> bool {
@@ -156,11 +76,13 @@ impl Guard {
         Self {
             mode,
             files: Vec::new(),
+            grid: Grid::new(),
             graph: Graph::new(),
             claims: Regions::new(),
             own: Regions::new(),
             released: Vec::new(),
             round: Vec::new(),
+            met: Vec::new(),
         }
     }
 
@@ -193,25 +115,84 @@ impl Guard {
         if access == Access::Sync {
             return file.admit_sync(table.seq(slot), slot);
         }
-        let is_safe = (access == Access::Read && file.live_writes == 0)
-            || file.live == 0
-            || range.start >= file.end_max;
-        file.end_max = if file.live == 0 { range.end } else { file.end_max.max(range.end) };
-        file.live += 1;
-        if is_write(access) {
-            file.live_writes += 1;
-            file.writes_after_syncs += 1;
-        }
+        let is_alone = file.is_safe(access, range);
+        file.enter(access, range);
         if self.mode == GuardMode::None {
             return true;
         }
-        if is_safe {
-            table.set_link(slot, UNINDEXED | file.unindexed.len() as u32);
-            file.unindexed.push(slot);
+        if is_alone {
+            file.list(table, slot, Known::Plain);
             return true;
         }
-        self.index_unindexed(table, index);
+        self.grid_plain(table, index);
+        let has_met = self.index_conflicting(table, slot, range);
+        let is_write = is_write(access);
+        let space = Space::shared(table.file(slot));
+        // In mode `client` the map of claims does not show who is still to claim.
+        let conflicts = has_met
+            || (self.files[index].indexed > 0
+                && (self.mode == GuardMode::Client
+                    || self.claims.is_occupied(space, range, is_write)));
+        if !conflicts && self.enter_grid(table, slot) {
+            return true;
+        }
         self.index(table, slot)
+    }
+
+    /// Looks up plain requests in the grid from now on, because something came that may conflict.
+    fn grid_plain(&mut self, table: &mut Table, file: usize) {
+        while let Some(slot) = self.files[file].plain.pop() {
+            if !self.enter_grid(table, slot) {
+                self.index_unhindered(table, slot);
+            }
+        }
+    }
+
+    /// Enters a request that conflicts with nothing into the grid, if it is fit for that.
+    fn enter_grid(&mut self, table: &mut Table, slot: u32) -> bool {
+        let extent = self.extent(table, slot);
+        let file = &mut self.files[table.file(slot).0 as usize];
+        if file.gridded.is_empty() {
+            file.granule_shift = Grid::shift_for(extent.range.length());
+        }
+        let is_in = self.grid.insert(file.granule_shift, &extent, slot);
+        if is_in {
+            file.list(table, slot, Known::Gridded);
+        }
+        is_in
+    }
+
+    /// Moves the gridded requests that a new one conflicts with to the maps; whether there were any.
+    fn index_conflicting(&mut self, table: &mut Table, slot: u32, range: ByteRange) -> bool {
+        let index = table.file(slot).0 as usize;
+        if self.files[index].gridded.is_empty() {
+            return false;
+        }
+        let extent = Extent { range, ..self.extent(table, slot) };
+        let mut met = core::mem::take(&mut self.met);
+        if !self.grid.conflicting(self.files[index].granule_shift, &extent, &mut met) {
+            met.extend_from_slice(&self.files[index].gridded);
+        }
+        for &slot in &met {
+            if self.files[index].unlist(table, slot) == Some(Known::Gridded) {
+                self.grid.remove(self.files[index].granule_shift, &self.extent(table, slot), slot);
+                self.index_unhindered(table, slot);
+            }
+        }
+        let has_met = !met.is_empty();
+        met.clear();
+        self.met = met;
+        has_met
+    }
+
+    fn index_unhindered(&mut self, table: &mut Table, slot: u32) {
+        let is_ready = self.index(table, slot);
+        debug_assert!(is_ready, "a request that was ready conflicts");
+    }
+
+    fn extent(&self, table: &Table, slot: u32) -> Extent {
+        let is_write = is_write(table.access(slot));
+        Extent { file: table.file(slot), range: self.guarded_range(table, slot), is_write }
     }
 
     /// Whether a request would be blocked; `true` out of caution where a certain answer would be dear.
@@ -222,17 +203,16 @@ impl Guard {
         if request.access == Access::Sync || self.mode == GuardMode::File {
             return others > 0;
         }
-        if self.mode == GuardMode::None || others == 0 || range.start >= file.end_max {
+        if self.mode == GuardMode::None || others == 0 || file.is_beyond(range) {
             return false;
         }
-        let shares_bytes = |slot: &u32| {
-            let counts = is_write || self::is_write(table.access(*slot));
-            counts && table.range(*slot).intersects(range)
-        };
+        let extent = Extent { file: request.file, range, is_write };
+        let shares_bytes = |slot: &u32| self.extent(table, *slot).conflicts(&extent);
         let shared = Space::shared(request.file);
         let own = Space::of_client(request.file, request.client);
-        file.unindexed.len() > SCAN_MAX
-            || file.unindexed.iter().any(shares_bytes)
+        file.plain.len() > SCAN_MAX
+            || file.plain.iter().any(shares_bytes)
+            || (!file.gridded.is_empty() && self.grid.may_conflict(file.granule_shift, &extent))
             || self.claims.is_occupied(shared, range, is_write)
             || self.own.is_occupied(own, range, is_write)
     }
@@ -269,11 +249,7 @@ impl Guard {
     /// stays as a tombstone until its own turn comes; whether it does.
     pub(crate) fn cancel_blocked(&mut self, table: &mut Table, slot: u32) -> bool {
         if table.access(slot) == Access::Sync {
-            let file = &mut self.files[table.file(slot).0 as usize];
-            let seq = table.seq(slot);
-            let at = file.syncs.partition_point(|sync| sync.seq < seq);
-            file.syncs[at].slot = NIL;
-            file.live_syncs -= 1;
+            self.files[table.file(slot).0 as usize].cancel_sync(table.seq(slot));
             return false;
         }
         table.bury(slot);
@@ -288,23 +264,13 @@ impl Guard {
         }
     }
 
-    fn index_unindexed(&mut self, table: &mut Table, file: usize) {
-        while let Some(slot) = self.files[file].unindexed.pop() {
-            let is_ready = self.index(table, slot);
-            debug_assert!(is_ready, "an unindexed request conflicts");
-        }
-    }
-
     /// Enters a request into the maps; whether it waits for nothing.
     fn index(&mut self, table: &mut Table, slot: u32) -> bool {
-        if self.mode != GuardMode::Client {
-            let entry = self.graph.insert(slot, Stage::Claimed);
-            table.set_link(slot, entry);
-            return self.enter(table, entry);
-        }
-        let entry = self.graph.insert(slot, Stage::Own);
+        self.files[table.file(slot).0 as usize].indexed += 1;
+        let stage = if self.mode == GuardMode::Client { Stage::Own } else { Stage::Claimed };
+        let entry = self.graph.insert(slot, stage);
         table.set_link(slot, entry);
-        self.enter(table, entry) && self.claim(table, entry)
+        self.enter(table, entry) && (stage == Stage::Claimed || self.claim(table, entry))
     }
 
     /// Lets a request of mode `client` that waits for nothing of its own claim its range.
@@ -347,15 +313,20 @@ impl Guard {
             file.live_syncs -= 1;
             return;
         }
-        file.live -= 1;
-        if is_write(access) {
-            file.live_writes -= 1;
-            file.end_write(table.seq(slot), ready);
+        file.leave(access, table.seq(slot), ready);
+        if self.mode == GuardMode::None {
+            return;
         }
-        match table.link(slot) {
-            NIL => {}
-            link if link & UNINDEXED != 0 => file.forget_unindexed(table, link & !UNINDEXED),
-            entry => self.leave_maps(table, slot, entry),
+        match file.unlist(table, slot) {
+            Some(Known::Plain) => {}
+            Some(Known::Gridded) => {
+                let shift = file.granule_shift;
+                self.grid.remove(shift, &self.extent(table, slot), slot);
+            }
+            None => {
+                file.indexed -= 1;
+                self.leave_maps(table, slot, table.link(slot));
+            }
         }
     }
 
@@ -371,41 +342,6 @@ impl Guard {
                 Some(region) => map.end_read(&self.graph, region),
                 None => {}
             }
-        }
-    }
-}
-
-impl FileState {
-    fn forget_unindexed(&mut self, table: &mut Table, place: u32) {
-        self.unindexed.swap_remove(place as usize);
-        if let Some(moved) = self.unindexed.get(place as usize) {
-            table.set_link(*moved, UNINDEXED | place);
-        }
-    }
-
-    /// Takes in a sync; whether no earlier write is alive.
-    fn admit_sync(&mut self, seq: u64, slot: u32) -> bool {
-        self.live_syncs += 1;
-        if self.live_writes == 0 {
-            return true;
-        }
-        self.syncs.push_back(Sync { seq, slot, live_writes: self.writes_after_syncs });
-        self.writes_after_syncs = 0;
-        false
-    }
-
-    /// Counts a write out, and the syncs that waited for it alone.
-    fn end_write(&mut self, seq: u64, ready: &mut Vec<u32>) {
-        let at = self.syncs.partition_point(|sync| sync.seq < seq);
-        match self.syncs.get_mut(at) {
-            Some(sync) => sync.live_writes -= 1,
-            None => self.writes_after_syncs -= 1,
-        }
-        while let Some(sync) = self.syncs.front().filter(|sync| sync.live_writes == 0) {
-            if sync.slot != NIL {
-                ready.push(sync.slot);
-            }
-            self.syncs.pop_front();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the law tests share: operations, a naive guard to compare with, and a driver that checks each step.
 #![allow(
     dead_code,
+    unused_imports,
     unreachable_pub,
     reason = "a module of several tests, each of which uses a part of it"
 )]

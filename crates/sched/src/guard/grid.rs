@@ -1,0 +1,170 @@
+//! The grid: a spatial hash that finds the live requests a new one shares bytes with, in O(1).
+//!
+//! A file is divided into granules about as large as its requests, and a request hangs in the
+//! chain of each granule it touches. All it holds is requests that conflict with nothing, so a
+//! chain has few links; one that would grow beyond [`CHAIN_MAX`] refuses, and so does a request
+//! of more than [`GRANULES_MAX`] granules. What is refused goes to the region map instead.
+
+use alloc::vec::Vec;
+
+use forebay_units::{ByteRange, Bytes, FileIndex};
+
+use crate::pool::Pool;
+use crate::table::NIL;
+
+/// Most granules of a request in the grid.
+const GRANULES_MAX: u64 = 4;
+/// Most granules looked up for one question; the answer is "perhaps" for a wider range.
+const LOOKUPS_MAX: u64 = 64;
+/// Most links of a chain.
+const CHAIN_MAX: usize = 8;
+/// Granules are 4 KiB to 1 GiB.
+const SHIFTS: core::ops::RangeInclusive<u32> = 12..=30;
+
+/// What matters about a request here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) file: FileIndex,
+    pub(crate) range: ByteRange,
+    pub(crate) is_write: bool,
+}
+
+impl Extent {
+    pub(crate) fn conflicts(&self, other: &Self) -> bool {
+        (self.is_write || other.is_write)
+            && self.file == other.file
+            && self.range.intersects(other.range)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    extent: Extent,
+    slot: u32,
+    hash: u32,
+    next: u32,
+}
+
+/// The grid of all files.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    /// First links; as many as a power of two.
+    chains: Vec<u32>,
+    links: Pool<Link>,
+    link_count: usize,
+}
+
+impl Grid {
+    pub(crate) const fn new() -> Self {
+        Self { chains: Vec::new(), links: Pool::new(), link_count: 0 }
+    }
+
+    /// The granule size for a file whose requests are of about this length, as a power of two.
+    pub(crate) fn shift_for(length: Bytes) -> u32 {
+        let shift = u64::BITS - length.0.saturating_sub(1).leading_zeros();
+        shift.clamp(*SHIFTS.start(), *SHIFTS.end())
+    }
+
+    /// Enters a request, unless it is too wide or a chain too long; whether it did.
+    pub(crate) fn insert(&mut self, shift: u32, extent: &Extent, slot: u32) -> bool {
+        let granules = granules(shift, extent.range);
+        let width = granules.end - granules.start;
+        if width > GRANULES_MAX {
+            return false;
+        }
+        self.make_room(width as usize);
+        let hashes = granules.map(|granule| hash(extent.file, granule));
+        if hashes.clone().any(|hash| self.chain(hash).count() >= CHAIN_MAX) {
+            return false;
+        }
+        for hash in hashes {
+            let chain = self.chain_of(hash);
+            let link = Link { extent: *extent, slot, hash, next: self.chains[chain] };
+            self.chains[chain] = self.links.insert(link);
+            self.link_count += 1;
+        }
+        true
+    }
+
+    /// Takes a request out again.
+    pub(crate) fn remove(&mut self, shift: u32, extent: &Extent, slot: u32) {
+        for granule in granules(shift, extent.range) {
+            let hash = hash(extent.file, granule);
+            let chain = self.chain_of(hash);
+            let (mut before, mut at) = (NIL, self.chains[chain]);
+            while self.links[at].slot != slot || self.links[at].hash != hash {
+                (before, at) = (at, self.links[at].next);
+            }
+            let next = self.links[at].next;
+            match before {
+                NIL => self.chains[chain] = next,
+                _ => self.links[before].next = next,
+            }
+            self.links.free(at);
+            self.link_count -= 1;
+        }
+    }
+
+    /// Appends the slots that conflict with `extent`, some perhaps twice; `false` if the range is
+    /// too wide to look.
+    pub(crate) fn conflicting(&self, shift: u32, extent: &Extent, into: &mut Vec<u32>) -> bool {
+        let granules = granules(shift, extent.range);
+        if granules.end - granules.start > LOOKUPS_MAX {
+            return false;
+        }
+        for granule in granules {
+            let links = self.chain(hash(extent.file, granule));
+            into.extend(links.filter(|link| link.extent.conflicts(extent)).map(|link| link.slot));
+        }
+        true
+    }
+
+    /// Whether something conflicts with `extent`, or the range is too wide to say.
+    pub(crate) fn may_conflict(&self, shift: u32, extent: &Extent) -> bool {
+        let mut granules = granules(shift, extent.range);
+        granules.end - granules.start > LOOKUPS_MAX
+            || granules.any(|granule| {
+                self.chain(hash(extent.file, granule)).any(|link| link.extent.conflicts(extent))
+            })
+    }
+
+    fn chain_of(&self, hash: u32) -> usize {
+        hash as usize & (self.chains.len() - 1)
+    }
+
+    fn chain(&self, hash: u32) -> impl Iterator<Item = &Link> {
+        let mut at = self.chains[self.chain_of(hash)];
+        core::iter::from_fn(move || {
+            let link = (at != NIL).then(|| &self.links[at])?;
+            at = link.next;
+            Some(link)
+        })
+    }
+
+    /// Keeps chains short: at least one for every link.
+    fn make_room(&mut self, more: usize) {
+        if self.link_count + more <= self.chains.len() {
+            return;
+        }
+        let length = (2 * self.chains.len()).max(64);
+        let old = core::mem::replace(&mut self.chains, alloc::vec![NIL; length]);
+        for mut at in old {
+            while at != NIL {
+                let Link { hash, next, .. } = self.links[at];
+                let chain = self.chain_of(hash);
+                self.links[at].next = core::mem::replace(&mut self.chains[chain], at);
+                at = next;
+            }
+        }
+    }
+}
+
+fn granules(shift: u32, range: ByteRange) -> core::ops::Range<u64> {
+    range.start.0 >> shift..((range.end.0 - 1) >> shift) + 1
+}
+
+/// Multiplicative (Knuth, The Art of Computer Programming 6.4); the high bits are the good ones.
+fn hash(file: FileIndex, granule: u64) -> u32 {
+    let key = granule ^ u64::from(file.0).rotate_left(40);
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+}
