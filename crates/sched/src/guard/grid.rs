@@ -141,9 +141,9 @@ impl Grid {
         })
     }
 
-    /// Keeps chains short: at least one for every link.
+    /// Keeps chains short: at least two for every link.
     fn make_room(&mut self, more: usize) {
-        if self.link_count + more <= self.chains.len() {
+        if 2 * (self.link_count + more) <= self.chains.len() {
             return;
         }
         let length = (2 * self.chains.len()).max(64);
@@ -163,8 +163,10 @@ fn granules(shift: u32, range: ByteRange) -> core::ops::Range<u64> {
     range.start.0 >> shift..((range.end.0 - 1) >> shift) + 1
 }
 
-/// Multiplicative (Knuth, The Art of Computer Programming 6.4); the high bits are the good ones.
+/// Multiplicative (Knuth, The Art of Computer Programming 6.4), but 64 granules in a row share a
+/// few cache lines of chains: those are what a stream, or many interleaved ones, comes to next.
 fn hash(file: FileIndex, granule: u64) -> u32 {
-    let key = granule ^ u64::from(file.0).rotate_left(40);
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    let key = (granule >> 6) ^ u64::from(file.0).rotate_left(40);
+    let high = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 38) as u32;
+    high << 6 | (granule & 63) as u32
 }
