@@ -71,9 +71,9 @@ impl Refusal {
         Self { errno, message: kept, length: length as u8 }
     }
 
-    /// The error number that the forwarder gave.
-    pub fn errno(&self) -> Errno {
-        Errno::from_raw_os_error(self.errno)
+    /// The error number that the forwarder gave, from 1 to 4095.
+    pub fn errno(&self) -> i32 {
+        self.errno
     }
 
     /// Its words, up to 100 bytes.

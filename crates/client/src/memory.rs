@@ -77,20 +77,24 @@ impl<'a> Destination<'a> {
         Destination { pieces: self.pieces, length: self.length }
     }
 
-    /// The pieces of `[from, from + length)`, as many as go at once, and after all of them `tail`.
+    /// The pieces of `[from, from + length)`, as many as go at once, and after all of them `tail`;
+    /// with how many bytes those are. `None` if there is no memory at `from`.
     pub(crate) fn part<'b>(
         &mut self,
         from: u64,
         length: u64,
         tail: &'b mut [u8],
         room: &'b mut Room,
-    ) -> &'b mut [IoSliceMut<'b>] {
-        let (last, pieces) = room.0.split_last_mut().expect("there is room for one");
-        let count = cut(self.pieces.as_slice(), from, length, pieces);
-        let is_whole = total(&pieces[..count]) == length;
-        *last = Piece::of_mut(tail);
-        room.0[count] = room.0[PIECES_AT_ONCE - 1];
-        sys::as_mutable(&mut room.0[..count + usize::from(is_whole)])
+    ) -> Option<(u64, &'b mut [IoSliceMut<'b>])> {
+        let (_, pieces) = room.0.split_last_mut()?;
+        let mut count = cut(self.pieces.as_slice(), from, length, pieces);
+        let mut bytes = total(&pieces[..count]);
+        if bytes == length {
+            room.0[count] = Piece::of_mut(tail);
+            count += 1;
+            bytes += tail.len() as u64;
+        }
+        (bytes > 0 && count > 0).then(|| (bytes, sys::as_mutable(&mut room.0[..count])))
     }
 }
 
@@ -228,9 +232,10 @@ mod tests {
         let mut destination = Destination::from(&mut slices[..]);
         let mut room = Room::new();
         let mut tail = [0_u8; 4];
-        for slice in destination.part(1, 3, &mut tail, &mut room) {
-            slice.fill(7);
-        }
+        let (bytes, slices) =
+            destination.part(1, 3, &mut tail, &mut room).expect("there is memory");
+        assert_eq!(bytes, 7);
+        slices.iter_mut().for_each(|slice| slice.fill(7));
         assert_eq!((first, second, tail), ([0, 7], [7, 7, 0], [7; 4]));
     }
 }

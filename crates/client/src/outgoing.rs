@@ -9,7 +9,7 @@ use crate::pump::Ticket;
 
 /// How many frames may wait. When there are as many, no more of the forwarder's are looked at; it
 /// has to go on receiving even while nobody takes what it sends.
-const FRAMES_MAX: usize = 64;
+const FRAMES_MAX: usize = 16;
 
 /// A part of a write's data.
 #[derive(Clone, Copy, Debug)]

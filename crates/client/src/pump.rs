@@ -292,11 +292,9 @@ impl Pump {
         let (asked, received) = match data {
             None => (tail_bytes, self.stream.receive(&mut [std::io::IoSliceMut::new(tail)])),
             Some((Payload { offset, length, .. }, Memory::Into(mut destination))) => {
-                let buffers = destination.part(offset, u64::from(length), tail, &mut room);
-                if buffers.is_empty() || buffers[0].is_empty() {
-                    return Err(Error::Memory);
-                }
-                (buffers.iter().map(|buffer| buffer.len()).sum(), self.stream.receive(buffers))
+                let part = destination.part(offset, u64::from(length), tail, &mut room);
+                let (bytes, buffers) = part.ok_or(Error::Memory)?;
+                (bytes as usize, self.stream.receive(buffers))
             }
             // Text is staged first.
             Some((_, Memory::Text(_))) => {

@@ -3,7 +3,7 @@
 //! Everything is lazy and disposable: a lost, closed or inherited connection is dropped, and the
 //! next call makes another and opens again what it needs.
 
-use core::mem::forget;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -31,7 +31,8 @@ const HANDLES_MAX: u32 = 4_000;
 pub(crate) struct Link {
     /// Its place among the connections.
     idx: usize,
-    connection: Option<Connection>,
+    /// Never dropped: its socket is closed here, if it still is its socket, and it owns nothing else.
+    connection: Option<ManuallyDrop<Connection>>,
     socket: RawFd,
     socket_identity: Identity,
     /// Which connection of this place it is; handles of earlier ones do not count.
@@ -46,12 +47,20 @@ struct Record {
     /// The number's epoch when it was opened.
     epoch: AtomicU32,
     handle: AtomicU32,
+    /// The flags it was opened with, where the forwarder has a descriptor of its own.
+    flags: AtomicU32,
 }
 
 /// Used only by the holder of the place.
 static RECORDS: [[Record; DESCRIPTORS]; SLOTS] = [const {
-    [const { Record { serial: AtomicU32::new(0), epoch: AtomicU32::new(0), handle: AtomicU32::new(0) } };
-        DESCRIPTORS]
+    [const {
+        Record {
+            serial: AtomicU32::new(0),
+            epoch: AtomicU32::new(0),
+            handle: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+        }
+    }; DESCRIPTORS]
 }; SLOTS];
 
 /// Why a descriptor cannot be used through a connection.
@@ -101,7 +110,7 @@ impl Link {
         if self.connection.is_some() && !self.owns_socket() {
             self.let_go();
         }
-        self.connection.as_mut()
+        self.connection.as_deref_mut()
     }
 
     fn owns_socket(&self) -> bool {
@@ -110,23 +119,21 @@ impl Link {
             .is_some_and(|stat| Identity::of(&stat) == self.socket_identity)
     }
 
-    /// The connection, made now if it is not there.
-    pub(crate) fn connected(&mut self, settings: &Settings) -> Result<&mut Connection, Error> {
-        if self.connection().is_none() {
-            let connection = connect(settings)?;
-            let socket = connection.stream().as_fd();
-            self.socket = socket.as_raw_fd();
-            self.socket_identity =
-                Identity::of(&rustix::fs::fstat(socket).map_err(Error::Connect)?);
-            self.serial = self.serial.wrapping_add(1).max(1);
-            self.handles = 0;
-            table::claim(self.socket);
-            slot::note_socket(self.idx, self.socket);
-            self.connection = Some(connection);
-            absence::connected();
-        }
-        // Just made or found.
-        self.connection.as_mut().ok_or(Error::Connect(Errno::NOTCONN))
+    /// Makes a connection.
+    #[cold]
+    #[inline(never)]
+    fn connect(&mut self, settings: &Settings) -> Result<(), Error> {
+        let connection = connect(settings)?;
+        let socket = connection.stream().as_fd();
+        self.socket = socket.as_raw_fd();
+        self.socket_identity = Identity::of(&rustix::fs::fstat(socket).map_err(Error::Connect)?);
+        self.serial = self.serial.wrapping_add(1).max(1);
+        self.handles = 0;
+        table::claim(self.socket);
+        slot::note_socket(self.idx, self.socket);
+        self.connection = Some(ManuallyDrop::new(connection));
+        absence::connected();
+        Ok(())
     }
 
     /// The connection and its handle for a file, opened now if need be.
@@ -135,30 +142,41 @@ impl Link {
         file: &Match,
         settings: &Settings,
     ) -> Result<(&mut Connection, Handle), Unusable> {
-        self.connected(settings)?;
+        if self.connection().is_none() {
+            if sys::is_on_signal_stack() {
+                // Connecting takes more room than such a stack may have left.
+                return Err(Unusable::File(Reason::Busy));
+            }
+            self.connect(settings)?;
+        }
         let record = &RECORDS[self.idx][file.number as usize];
         let is_current = record.serial.load(Ordering::Relaxed) == self.serial;
-        if is_current && record.epoch.load(Ordering::Relaxed) != file.epoch {
-            // The number meant another file before, and nobody told us when it was closed.
+        let flags = if settings.is_local() { 0 } else { keep(file.flags).bits() };
+        let (epoch_then, flags_then) =
+            (record.epoch.load(Ordering::Relaxed), record.flags.load(Ordering::Relaxed));
+        if is_current && (epoch_then, flags_then) != (file.epoch, flags) {
+            // The number meant another file before, and nobody told us when it was closed; or the
+            // program has changed the flags, which a descriptor of the forwarder's own does not share.
             let _ = self.close(file.number);
         } else if is_current {
             let handle = Handle(record.handle.load(Ordering::Relaxed));
             return self
                 .connection
-                .as_mut()
+                .as_deref_mut()
                 .map(|connection| (connection, handle))
                 .ok_or(Unusable::File(Reason::Absent));
         }
         if self.handles >= HANDLES_MAX {
             return Err(Unusable::File(Reason::Busy));
         }
-        let Some(connection) = self.connection.as_mut() else {
+        let Some(connection) = self.connection.as_deref_mut() else {
             return Err(Unusable::File(Reason::Absent));
         };
         let opened = open(connection, file)?;
         self.handles += 1;
         record.handle.store(opened.handle.0, Ordering::Relaxed);
         record.epoch.store(file.epoch, Ordering::Relaxed);
+        record.flags.store(flags, Ordering::Relaxed);
         record.serial.store(self.serial, Ordering::Relaxed);
         table::attach(file.number, self.idx);
         if opened.id.inode != file.identity.inode {
@@ -167,7 +185,7 @@ impl Link {
             return Err(Unusable::File(Reason::Outside));
         }
         self.connection
-            .as_mut()
+            .as_deref_mut()
             .map(|connection| (connection, opened.handle))
             .ok_or(Unusable::File(Reason::Absent))
     }
@@ -211,9 +229,8 @@ impl Link {
     /// Closes the connection.
     pub(crate) fn disconnect(&mut self) {
         if self.connection().is_some() {
-            // Forgotten first: closing it passes through our own hook.
-            self.forget_socket();
-            self.connection = None;
+            sys::close(self.socket);
+            self.let_go();
         }
     }
 
@@ -237,14 +254,10 @@ impl Link {
 
     /// Forgets the connection without closing its socket, which is not ours any more.
     fn let_go(&mut self) {
-        self.forget_socket();
-        forget(self.connection.take());
-    }
-
-    fn forget_socket(&mut self) {
         table::forget(self.socket);
         slot::note_socket(self.idx, -1);
         self.socket = -1;
+        self.connection = None;
     }
 }
 

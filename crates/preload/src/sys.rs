@@ -263,10 +263,22 @@ pub(crate) fn write_at(number: RawFd, pieces: &[Piece], offset: u64) -> Result<u
     usize::try_from(moved).map_err(|_| errno())
 }
 
-/// The calling thread's `errno`.
+/// The calling thread's `errno`, after a call that failed.
 pub(crate) fn errno() -> Errno {
     // SAFETY: the C library's answer is the address of the thread's own `errno`.
     Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}
+
+/// Does something without a trace in the calling thread's `errno`.
+pub(crate) fn keeping_errno<T>(act: impl FnOnce() -> T) -> T {
+    // SAFETY: the C library's answer is the address of the thread's own `errno`.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *place };
+    let done = act();
+    // SAFETY: as above; still the same thread.
+    unsafe { *place = before };
+    done
 }
 
 /// `mmap(2)` by the kernel.
@@ -302,15 +314,31 @@ pub(crate) fn copy_pieces(from: *const Piece, into: &mut [Piece]) -> Result<(), 
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: bytes };
     let remote = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: bytes };
     let pid = rustix::process::getpid().as_raw_nonzero().get();
-    // SAFETY: writes at most `bytes` into `into`; any bit pattern is a valid `Piece`.
-    let copied = unsafe {
-        libc::syscall(libc::SYS_process_vm_readv, pid, &raw const local, 1, &raw const remote, 1, 0)
-    };
+    // SAFETY: writes at most `bytes` into `into`; any bit pattern is a valid `Piece`. The flags are
+    // a long: of an int on the stack the upper half would be whatever was there.
+    let copied = keeping_errno(|| unsafe {
+        libc::syscall(
+            libc::SYS_process_vm_readv,
+            pid,
+            &raw const local,
+            1,
+            &raw const remote,
+            1,
+            0_usize,
+        )
+    });
     match usize::try_from(copied) {
         Ok(copied) if copied == bytes => Ok(()),
-        Ok(_) => Err(Errno::FAULT),
-        Err(_) => Err(errno()),
+        _ => Err(Errno::FAULT),
     }
+}
+
+/// Whether the calling thread is in a signal handler with a stack of its own, which is usually small.
+pub(crate) fn is_on_signal_stack() -> bool {
+    let mut stack = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };
+    // SAFETY: asks only, into room of the right type.
+    keeping_errno(|| unsafe { libc::sigaltstack(core::ptr::null(), &raw mut stack) });
+    stack.ss_flags & libc::SS_ONSTACK != 0
 }
 
 /// Closes a number that is known to be one of our sockets.

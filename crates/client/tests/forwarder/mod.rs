@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{IoSlice, Seek, SeekFrom};
+use std::io::{IoSlice, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -143,10 +143,39 @@ struct Incoming {
     file: usize,
     ranges: Vec<ByteRange>,
     place: Place,
-    data: Vec<u8>,
+    data: Block,
     missing: usize,
     /// Parts that are not granted yet, the last one next.
     parts: Vec<(u64, u32)>,
+}
+
+/// Memory that begins at a page, as `O_DIRECT` needs it.
+struct Block {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Block {
+    fn new(length: usize) -> Self {
+        let bytes = vec![0_u8; length + 4096];
+        let start = bytes.as_ptr().align_offset(4096);
+        Self { bytes, start, length }
+    }
+}
+
+impl std::ops::Deref for Block {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+}
+
+impl std::ops::DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.length]
+    }
 }
 
 /// What the session asked for, free of its borrow.
@@ -332,7 +361,7 @@ impl<'s> Peer<'s> {
         }
         let mut data = Vec::new();
         for range in ranges {
-            let mut part = vec![0; range.length().0 as usize];
+            let mut part = Block::new(range.length().0 as usize);
             let mut filled = 0;
             while filled < part.len() {
                 match self.files[&file].read_at(&mut part[filled..], range.start.0 + filled as u64)
@@ -348,9 +377,8 @@ impl<'s> Peer<'s> {
                     }
                 }
             }
-            part.truncate(filled);
-            let is_short = part.len() < range.length().0 as usize;
-            data.append(&mut part);
+            let is_short = filled < part.len();
+            data.extend_from_slice(&part[..filled]);
             if is_short {
                 break;
             }
@@ -404,7 +432,7 @@ impl<'s> Peer<'s> {
             if incoming.place == Place::End {
                 std::io::Write::write_all(&mut file, &incoming.data)?;
                 written = incoming.data.len();
-                end = file.seek(SeekFrom::Current(0))?;
+                end = file.stream_position()?;
                 return Ok(());
             }
             for range in &incoming.ranges {
@@ -467,7 +495,7 @@ fn todo(files: &HashMap<usize, File>, event: Event<'_, usize>) -> Todo {
                 .map(|start| (start as u64, (length - start).min(chunk) as u32))
                 .collect();
             let incoming =
-                Incoming { file, ranges, place, data: vec![0; length], missing: length, parts };
+                Incoming { file, ranges, place, data: Block::new(length), missing: length, parts };
             Todo::Write { tag, incoming, delivery }
         }
         Event::Sync { tag, file } => Todo::Simple { tag, result: io(files[&file].sync_all()) },

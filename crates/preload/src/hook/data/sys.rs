@@ -14,9 +14,15 @@ use crate::hook::next::sys::hook;
 use crate::position::At;
 use crate::{sys, table};
 
-/// A buffer as a piece; what is beyond the most that Linux moves in a call it does not move.
+/// Where the kernel's own addresses begin at the latest, on x86-64 and AArch64 with 48-bit addresses.
+const ADDRESS_MAX: usize = 1 << 47;
+
+/// A buffer as a piece; what is beyond the most that Linux moves in a call it does not move. One
+/// that reaches beyond all addresses is as good as none: the kernel says EFAULT.
 fn piece(buffer: *const c_void, length: size_t) -> [Piece; 1] {
-    [Piece { address: buffer.cast_mut().cast(), length: length.min(CALL_BYTES_MAX) }]
+    let is_possible = buffer.addr().checked_add(length).is_some_and(|end| end <= ADDRESS_MAX);
+    let length = if is_possible { length.min(CALL_BYTES_MAX) } else { 0 };
+    [Piece { address: buffer.cast_mut().cast(), length }]
 }
 
 /// A vectored call, with the program's vectors copied: an address that is none is for the kernel to report.

@@ -8,6 +8,8 @@ use core::ffi::{CStr, c_void};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::sys::keeping_errno;
+
 /// A symbol's next definition, looked up at its first use.
 pub(crate) struct Next {
     name: &'static CStr,
@@ -28,7 +30,7 @@ impl Next {
     #[cold]
     fn look_up(&self) -> Option<NonNull<c_void>> {
         // SAFETY: the name is a C string; the answer is an address or null.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let address = keeping_errno(|| unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) });
         self.address.store(address, Ordering::Relaxed);
         NonNull::new(address)
     }

@@ -8,21 +8,16 @@ use libc::FILE;
 
 use crate::counter::Reason;
 use crate::hook::next::sys::hook;
-use crate::sys::set_errno;
+use crate::sys::{self, set_errno};
 use crate::{descriptor, file};
 
-/// The descriptor of a stream, or -1. The C library sets `errno` where there is none, so that is put back.
+/// The descriptor of a stream, or -1.
 fn number_of(stream: *mut FILE) -> c_int {
     if stream.is_null() {
         return -1;
     }
-    let errno = crate::sys::errno();
     // SAFETY: the program's stream, or one just made.
-    let number = unsafe { libc::fileno(stream) };
-    if number < 0 {
-        set_errno(errno);
-    }
-    number
+    sys::keeping_errno(|| unsafe { libc::fileno(stream) })
 }
 
 fn opened(stream: *mut FILE) -> *mut FILE {
