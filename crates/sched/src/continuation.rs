@@ -145,3 +145,71 @@ impl Continuation {
         *self = Self { in_flight: self.in_flight, ..Self::default() };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_units::Bytes;
+
+    const WAIT: Nanos = Nanos::micros(900);
+    const HOLD: Nanos = Nanos::millis(200);
+
+    fn range(start: u64) -> ByteRange {
+        ByteRange::new(Offset(start), Bytes(8))
+    }
+
+    /// `jumps` jumps of a workload that never continues; how many of them waited.
+    fn waits(of: &mut Continuation, jumps: u64) -> u64 {
+        let waited = |jump: u64| {
+            of.dispatch(range(jump * 100), 1);
+            of.complete();
+            let waits = of.wait(Timestamp(0), Offset(jump * 100 + 50), WAIT, HOLD).is_some();
+            if waits {
+                of.end_wait();
+            }
+            u64::from(waits)
+        };
+        (1..=jumps).map(waited).sum()
+    }
+
+    #[test]
+    fn waits_that_bring_nothing_become_rare() {
+        let mut continuation = Continuation::default();
+        assert!(waits(&mut continuation, 100) <= 7);
+        assert!(waits(&mut continuation, 6_400) <= 101);
+    }
+
+    #[test]
+    fn one_wait_that_pays_restores_the_next() {
+        let mut continuation = Continuation::default();
+        waits(&mut continuation, 300);
+        while continuation.wait(Timestamp(0), Offset(0), WAIT, HOLD).is_none() {
+            continuation.dispatch(range(0), 1);
+            continuation.complete();
+        }
+        assert_eq!(continuation.arrive(range(8), range(8)), Arrival::Continues);
+        continuation.end_wait();
+        continuation.dispatch(range(8), 1);
+        continuation.complete();
+        assert!(continuation.wait(Timestamp(0), Offset(99), WAIT, HOLD).is_some());
+    }
+
+    #[test]
+    fn nobody_away_means_no_wait() {
+        let mut continuation = Continuation::default();
+        continuation.dispatch(range(0), 1);
+        continuation.complete();
+        assert_eq!(continuation.arrive(range(50), range(50)), Arrival::AllBack);
+        assert_eq!(continuation.wait(Timestamp(0), Offset(50), WAIT, HOLD), None);
+    }
+
+    #[test]
+    fn a_wait_outlasts_batches_in_flight() {
+        let mut continuation = Continuation::default();
+        continuation.dispatch(range(0), 1);
+        assert_eq!(
+            continuation.wait(Timestamp(0), Offset(50), WAIT, HOLD),
+            Some(Timestamp(HOLD.0))
+        );
+    }
+}

@@ -15,19 +15,20 @@
 //!              2. Inside the chosen queue, the run that continues the last batch goes even if it
 //!                 has not earned its size: it costs no seek, and serving what lies behind it first
 //!                 would cost two.
-//!              3. One rule replaces AGIOS' two waits (shift, better aggregation): wait when the sweep
-//!                 would jump, for a request at the end of the last batch or one that closes the gap.
-//!                 Both were attempts to predict exactly that arrival. It needs somebody who was
-//!                 served and is not back, and it disarms itself: a wait that fails doubles the
-//!                 number of jumps before the next one.
-//!              4. While batches of the queue are in flight and waits have paid before, the wait goes on
-//!                 until those are complete, and only then for `wait_max`: on a device that seeks, the
-//!                 next batch could not start earlier anyhow, and the process that is waited for
-//!                 may be one of those being served. Otherwise two groups of processes that have
-//!                 drifted apart never come together again at a depth above one.
-//!              5. A jump goes to the lowest run, as in the paper, where the queue's batches are
-//!                 sequential, because the processes that lag are behind and must catch up; where they
-//!                 are not, it goes on upwards (C-LOOK), which shortens the seeks.
+//!              3. One rule replaces AGIOS' two waits (shift, better aggregation), which both tried to
+//!                 predict the same arrival: before the sweep jumps, wait for the request that
+//!                 continues the last batch, or until everybody who was served is back. It needs
+//!                 somebody who is not back, and it disarms itself: a wait that brought nothing in
+//!                 front of the jump halves the trust in waits, and without trust only one in 1,
+//!                 2, 4, … 64 jumps waits (see `continuation`).
+//!              4. While batches of the queue are in flight, the wait goes on until those are complete,
+//!                 for `hold_max` at most, and only then for `wait_max`: on a device that seeks the
+//!                 next batch could hardly start earlier, and the process that is waited for may be
+//!                 one of those being served. Otherwise two groups of processes that have drifted
+//!                 apart never come together again at a depth above one.
+//!              5. Where the queue's batches are sequential, a jump goes to its lowest run, eligible or
+//!                 not: who is behind must catch up, or the stream stays split for ever. Where they
+//!                 are not, it goes upwards to the next eligible run (C-LOOK): shorter seeks.
 //!              6. Thresholds of the adaptation are ours; the paper gives none.
 //!              7. Every so often a queue's oldest eligible run goes first (see `sweep`).
 //!              8. A sweep looks at no more than 32 runs for an eligible one; then the oldest goes.
@@ -55,7 +56,7 @@ pub struct AioliSettings {
     pub quantum_bytes_min: Bytes,
     /// Batches of a queue before its oldest eligible run must go: 1 to 1,024, by default 16.
     pub passes_max: u32,
-    /// Longest that a queue is held back for its own batches in flight, once waits have paid:
+    /// Longest that a jump is held back for the queue's own batches in flight:
     /// 0 (never) to 1 s, by default 200 ms, a little above two largest batches on a slow disk.
     pub hold_max: Nanos,
     /// Whether the device is kept for a file whose reader is expected back at once.
@@ -127,6 +128,9 @@ pub struct Aioli {
 #[derive(Clone, Copy, Debug, Default)]
 struct Need {
     growth: u64,
+    /// The need under which a maturing run is filed. A run that is joined needs more, and is filed
+    /// anew only when the old need is reached: arrivals at its end cost nothing.
+    filed: u64,
     is_eligible: bool,
 }
 
@@ -207,50 +211,62 @@ impl Aioli {
     fn unfile(&mut self, index: RunIndex, run: &Run<Need>) {
         match run.note.is_eligible {
             true => self.eligible.remove(run.queue, run.min_seq, index),
-            false => self.maturing.remove(run.queue, run.note.growth, index),
+            false => self.maturing.remove(run.queue, run.note.filed, index),
         }
     }
 
-    /// Files a run that has earned `quantum` so far, and returns its need.
-    fn file(&mut self, index: RunIndex, quantum: u64) -> u64 {
-        let run = self.runs.run(index);
-        let earned = self.runs.queue(run.queue).note.growth.at(self.step);
-        let growth = earned.saturating_sub(quantum).saturating_add(run.bytes().0);
-        self.maturing.insert(run.queue, growth, index);
-        *self.runs.note_mut(index) = Need { growth, is_eligible: false };
-        growth
+    /// Files a run by what it needs.
+    fn file(&mut self, index: RunIndex, growth: u64) {
+        self.maturing.insert(self.runs.run(index).queue, growth, index);
+        *self.runs.note_mut(index) = Need { growth, filed: growth, is_eligible: false };
+    }
+
+    /// What the queue of a run has earned by now.
+    fn earned(&self, queue: QueueIndex) -> u64 {
+        self.runs.queue(queue).note.growth.at(self.step)
     }
 
     /// What `run` has earned by now.
     fn quantum(&self, run: &Run<Need>) -> u64 {
-        let earned = self.runs.queue(run.queue).note.growth.at(self.step);
-        earned.saturating_add(run.bytes().0).saturating_sub(run.note.growth)
+        self.earned(run.queue).saturating_add(run.bytes().0).saturating_sub(run.note.growth)
     }
 
-    /// The quanta of the parts of a joined run, which are taken out of their sets.
-    fn unfile_parts(&mut self, joined: &Joined<Need>) -> u64 {
-        let before = joined.before.map(|run| (joined.run, run));
-        before.into_iter().chain(joined.absorbed).fold(0, |sum, (index, run)| {
-            self.unfile(index, &run);
-            self.quantum(&run).saturating_add(sum)
-        })
-    }
-
-    /// Whether one of the runs that became part of another was the first by need or by age.
-    fn is_first_of(&self, queue: QueueIndex, joined: &Joined<Need>) -> bool {
-        let Memory { growth, coming, ready, .. } = self.runs.queue(queue).note;
-        let absorbed = joined.absorbed.map(|(_, run)| run);
-        joined.before.into_iter().chain(absorbed).any(|run| match run.note.is_eligible {
-            true => ready == Some(run.min_seq),
-            false => coming == Some(growth.step_of(run.note.growth)),
-        })
+    /// Files a run that a request has joined. Its quantum is the sum of its parts', so its need
+    /// is what it was, plus the bytes that came, less what the absorbed run had earned.
+    fn file_joined(&mut self, joined: &Joined<Need>) {
+        let run = *self.runs.run(joined.run);
+        let earned = self.earned(run.queue);
+        let Some(before) = joined.before else {
+            let need = earned.saturating_add(run.bytes().0);
+            self.file(joined.run, need);
+            return self.bring_forward(run.queue, need);
+        };
+        let inherited = joined.absorbed.map_or(0, |(index, absorbed)| {
+            self.unfile(index, &absorbed);
+            self.quantum(&absorbed)
+        });
+        let came = (run.bytes() - before.bytes()).0;
+        let growth = before.note.growth.saturating_add(came).saturating_sub(inherited);
+        let stays = match before.note.is_eligible {
+            true => growth <= earned && run.min_seq == before.min_seq,
+            false => growth >= before.note.filed,
+        };
+        if stays {
+            self.runs.note_mut(joined.run).growth = growth;
+        } else {
+            self.unfile(joined.run, &before);
+            self.file(joined.run, growth);
+        }
+        if !stays || joined.absorbed.is_some() {
+            self.refile(run.queue);
+        }
     }
 
     /// Files `queue` under the step at which growth reaches `need`, if that comes before what is due there.
     fn bring_forward(&mut self, queue: QueueIndex, need: u64) {
         let memory = self.runs.queue_note_mut(queue);
         let step = memory.growth.step_of(need);
-        if memory.coming.is_none_or(|coming| step < coming) {
+        if memory.wait.is_none() && memory.coming.is_none_or(|coming| step < coming) {
             if let Some(old) = memory.coming.replace(step) {
                 self.coming.remove((old, queue.0));
             }
@@ -291,7 +307,12 @@ impl Aioli {
                 self.maturing.first(queue).filter(|(need, _)| *need <= earned)
             {
                 self.maturing.remove(queue, need, run);
-                self.eligible.insert(queue, self.runs.run(run).min_seq, run);
+                let Run { min_seq, note, .. } = *self.runs.run(run);
+                if note.growth > earned {
+                    self.file(run, note.growth);
+                    continue;
+                }
+                self.eligible.insert(queue, min_seq, run);
                 self.runs.note_mut(run).is_eligible = true;
             }
             self.refile(queue);
@@ -445,17 +466,12 @@ impl Policy for Aioli {
             memory.growth.change(step, usual);
         }
         let arrival = memory.continuation.arrive(request.request.range, run);
-        let quantum = self.unfile_parts(&joined);
-        let need = self.file(joined.run, quantum);
+        self.file_joined(&joined);
         if self.turn.queue == Some(queue) && arrival != Arrival::Continues {
             self.turn.kept_until = None;
         }
-        let is_waiting = self.runs.queue(queue).note.wait.is_some();
-        match arrival {
-            Arrival::Other if is_waiting => {}
-            _ if is_waiting => self.end_wait(queue),
-            _ if self.is_first_of(queue, &joined) => self.refile(queue),
-            _ => self.bring_forward(queue, need),
+        if arrival != Arrival::Other {
+            self.end_wait(queue);
         }
     }
 
@@ -517,10 +533,11 @@ impl Policy for Aioli {
     fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
         let Some(index) = self.runs.find(request.id) else { return false };
         let run = *self.runs.run(index);
-        let quantum = self.quantum(&run);
+        let (quantum, earned) = (self.quantum(&run), self.earned(run.queue));
         self.unfile(index, &run);
         for part in self.runs.remove(request.id).into_iter().flat_map(Removed::parts) {
-            self.file(part, quantum);
+            let bytes = self.runs.run(part).bytes().0;
+            self.file(part, earned.saturating_add(bytes).saturating_sub(quantum));
         }
         self.refile(run.queue);
         if self.runs.queue(run.queue).run_count == 0 {

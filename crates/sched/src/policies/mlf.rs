@@ -22,7 +22,7 @@ use forebay_units::{Bytes, FileIndex, Offset, Timestamp};
 use crate::ordered_map::OrderedMap;
 use crate::policy::{Limits, Policy, Selection};
 use crate::request::Accepted;
-use crate::runs::{Joined, QueueIndex, Removed, RunIndex, RunSet, Runs};
+use crate::runs::{Joined, QueueIndex, Removed, Run, RunIndex, RunSet, Runs};
 use crate::sweep::{SCAN_MAX, Sweep};
 
 /// How the quantum of a run grows with the visits to its queue.
@@ -80,6 +80,9 @@ struct Earned {
     since: u64,
     /// The visit from which the quantum covers the run.
     eligible_from: u64,
+    /// The visit under which a maturing run is filed. A run that is joined needs more visits, and
+    /// is filed anew only at the old one: arrivals at its end cost nothing.
+    filed: u64,
     is_eligible: bool,
 }
 
@@ -129,35 +132,60 @@ impl Mlf {
         }
     }
 
-    fn unfile(&mut self, index: RunIndex, queue: QueueIndex, min_seq: u64, earned: &Earned) {
-        match earned.is_eligible {
-            true => self.eligible.remove(queue, min_seq, index),
-            false => self.maturing.remove(queue, earned.eligible_from, index),
+    fn unfile(&mut self, index: RunIndex, run: &Run<Earned>) {
+        match run.note.is_eligible {
+            true => self.eligible.remove(run.queue, run.min_seq, index),
+            false => self.maturing.remove(run.queue, run.note.filed, index),
         }
     }
 
-    fn file(&mut self, index: RunIndex, mut earned: Earned) {
+    fn file(&mut self, index: RunIndex, earned: Earned) {
         let run = self.runs.run(index);
-        earned.eligible_from = self.eligible_from(&earned, run.bytes());
-        earned.is_eligible = false;
-        self.maturing.insert(run.queue, earned.eligible_from, index);
-        *self.runs.note_mut(index) = earned;
+        let from = self.eligible_from(&earned, run.bytes());
+        self.maturing.insert(run.queue, from, index);
+        *self.runs.note_mut(index) =
+            Earned { eligible_from: from, filed: from, is_eligible: false, ..earned };
     }
 
-    /// What the joined run starts from: the sum of its parts' quanta (`Add`), or the older part's visits (`Double`).
-    fn inherit(&self, joined: &Joined<Earned>, now: u64) -> Earned {
-        let parts = || joined.before.iter().chain(joined.absorbed.iter().map(|(_, run)| run));
+    /// Files a run that a request has joined at visit `now`; whether that may change when the queue is due.
+    fn file_joined(&mut self, joined: &Joined<Earned>, now: u64) -> bool {
+        let Some(before) = &joined.before else {
+            self.file(joined.run, Earned { since: now, ..Earned::default() });
+            return true;
+        };
+        let mut earned = before.note;
+        if let Some((index, absorbed)) = &joined.absorbed {
+            self.unfile(*index, absorbed);
+            earned = self.sum(before, absorbed, now);
+        }
+        let run = self.runs.run(joined.run);
+        earned.eligible_from = self.eligible_from(&earned, run.bytes());
+        let stays = match earned.is_eligible {
+            true => earned.eligible_from <= now && run.min_seq == before.min_seq,
+            false => earned.eligible_from >= earned.filed,
+        };
+        if stays {
+            *self.runs.note_mut(joined.run) = earned;
+        } else {
+            self.unfile(joined.run, before);
+            self.file(joined.run, earned);
+        }
+        !stays || joined.absorbed.is_some()
+    }
+
+    /// What two runs have earned that become one: the sum of their quanta (`Add`), or the older one's visits (`Double`).
+    fn sum(&self, run: &Run<Earned>, absorbed: &Run<Earned>, now: u64) -> Earned {
         match self.settings.growth {
             MlfGrowth::Add(step) => {
                 let earned =
-                    |at: &Earned| at.quantum + Bytes(step.0.saturating_mul(now - at.since));
-                let sum = parts().fold(Bytes::ZERO, |sum, run| sum + earned(&run.note));
-                Earned { quantum: sum, since: now, ..Earned::default() }
+                    |of: &Earned| of.quantum + Bytes(step.0.saturating_mul(now - of.since));
+                let quantum = earned(&run.note) + earned(&absorbed.note);
+                Earned { quantum, since: now, ..run.note }
             }
-            MlfGrowth::Double(_) => {
-                let since = parts().min_by_key(|run| run.min_seq).map_or(now, |run| run.note.since);
-                Earned { since, ..Earned::default() }
+            MlfGrowth::Double(_) if absorbed.min_seq < run.min_seq => {
+                Earned { since: absorbed.note.since, ..run.note }
             }
+            MlfGrowth::Double(_) => run.note,
         }
     }
 
@@ -181,29 +209,47 @@ impl Mlf {
         }
     }
 
-    /// Lets every run of `queue` mature whose quantum covers it at this visit.
-    fn mature(&mut self, queue: QueueIndex, visit: u64) {
-        while let Some((from, run)) = self.maturing.first(queue).filter(|(from, _)| *from <= visit)
-        {
-            self.maturing.remove(queue, from, run);
-            self.eligible.insert(queue, self.runs.run(run).min_seq, run);
-            self.runs.note_mut(run).is_eligible = true;
+    /// Goes on to the next visit that finds an eligible run; the oldest of them.
+    fn visit(&mut self) -> Option<(QueueIndex, RunIndex)> {
+        loop {
+            let (visit, queue) = self.due.first()?;
+            let queue = QueueIndex(queue);
+            self.here = visit;
+            self.mature(queue, self.visits(visit.1));
+            match self.eligible.first(queue) {
+                Some((_, oldest)) => return Some((queue, oldest)),
+                // All that was filed under this visit has been joined since, and needs more.
+                None => self.refile(queue),
+            }
         }
     }
 
-    fn candidate(&self, queue: QueueIndex) -> RunIndex {
-        let oldest = || self.eligible.first(queue).expect("a due queue has an eligible run").1;
+    /// Lets every run of `queue` mature whose quantum covers it at this visit.
+    fn mature(&mut self, queue: QueueIndex, visit: u64) {
+        while let Some((from, index)) =
+            self.maturing.first(queue).filter(|(from, _)| *from <= visit)
+        {
+            self.maturing.remove(queue, from, index);
+            let Run { min_seq, note, .. } = *self.runs.run(index);
+            if note.eligible_from > visit {
+                self.file(index, note);
+            } else {
+                self.eligible.insert(queue, min_seq, index);
+                self.runs.note_mut(index).is_eligible = true;
+            }
+        }
+    }
+
+    fn candidate(&self, queue: QueueIndex, oldest: RunIndex) -> RunIndex {
         let sweep = self.runs.queue(queue).note.sweep;
         if sweep.is_oldest_due(self.settings.passes_max) {
-            return oldest();
+            return oldest;
         }
         let eligible = |from| {
-            self.runs
-                .iter_from(queue, from)
-                .take(SCAN_MAX)
-                .find(|run| self.runs.run(*run).note.is_eligible)
+            let mut runs = self.runs.iter_from(queue, from).take(SCAN_MAX);
+            runs.find(|run| self.runs.run(*run).note.is_eligible)
         };
-        eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or_else(oldest)
+        eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or(oldest)
     }
 }
 
@@ -215,18 +261,14 @@ impl Policy for Mlf {
     fn add(&mut self, _now: Timestamp, request: &Accepted) {
         let joined = self.runs.join(request);
         let queue = self.runs.run(joined.run).queue;
-        if let Some(before) = &joined.before {
-            self.unfile(joined.run, queue, before.min_seq, &before.note);
-        }
-        if let Some((index, absorbed)) = &joined.absorbed {
-            self.unfile(*index, queue, absorbed.min_seq, &absorbed.note);
-        }
         if self.runs.queue(queue).note.place == 0 {
             self.place_count += 1;
             self.runs.queue_note_mut(queue).place = self.place_count;
         }
         let now = self.visits(self.runs.queue(queue).note.place);
-        self.file(joined.run, self.inherit(&joined, now));
+        if !self.file_joined(&joined, now) {
+            return;
+        }
         let Visits { due, has_eligible, .. } = self.runs.queue(queue).note;
         match due {
             // A new run can but bring the next visit forward.
@@ -239,12 +281,9 @@ impl Policy for Mlf {
     }
 
     fn select(&mut self, _now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
-        let Some((visit, queue)) = self.due.first() else { return Selection::Idle };
-        let queue = QueueIndex(queue);
-        self.here = visit;
-        self.mature(queue, self.visits(visit.1));
-        let run = self.candidate(queue);
-        let was_oldest = self.eligible.first(queue).is_some_and(|(_, oldest)| oldest == run);
+        let Some((queue, oldest)) = self.visit() else { return Selection::Idle };
+        let run = self.candidate(queue, oldest);
+        let was_oldest = run == oldest;
         let taken = self.runs.take(run, batch);
         self.eligible.remove(queue, taken.min_seq, run);
         self.runs.queue_note_mut(queue).sweep.advance(taken.range, was_oldest);
@@ -255,7 +294,7 @@ impl Policy for Mlf {
     fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
         let Some(index) = self.runs.find(request.id) else { return false };
         let run = *self.runs.run(index);
-        self.unfile(index, run.queue, run.min_seq, &run.note);
+        self.unfile(index, &run);
         for part in self.runs.remove(request.id).into_iter().flat_map(Removed::parts) {
             self.file(part, run.note);
         }

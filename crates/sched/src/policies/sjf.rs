@@ -48,6 +48,8 @@ pub struct Sjf {
     by_age: OrderedMap<u64, u32>,
     /// The runs of each queue by the arrival of their oldest request.
     ages: RunSet,
+    /// Queues that have changed since they were filed: a batch's worth of arrivals is filed at once.
+    outdated: Vec<QueueIndex>,
 }
 
 /// Under which keys a queue is filed, if it is, and when its oldest request arrived.
@@ -55,6 +57,7 @@ pub struct Sjf {
 struct Filed {
     key: Option<(u64, u64)>,
     arrived: Timestamp,
+    is_outdated: bool,
 }
 
 impl Sjf {
@@ -70,29 +73,34 @@ impl Sjf {
             by_size: OrderedMap::new(),
             by_age: OrderedMap::new(),
             ages: RunSet::default(),
+            outdated: Vec::new(),
         }
     }
 
-    /// Files `queue` anew, its oldest request being `oldest`.
-    fn refile(&mut self, queue: QueueIndex, oldest: Option<(u64, Timestamp)>) {
-        let old = self.runs.queue(queue).note.key;
-        let bytes = self.runs.queue(queue).bytes.0;
-        let new = oldest.map(|(seq, _)| (bytes, seq));
-        if old != new {
-            old.map(|key| self.by_size.remove(key));
-            new.map(|key| self.by_size.insert(key, queue.0));
+    fn touch(&mut self, queue: QueueIndex) {
+        if !core::mem::replace(&mut self.runs.queue_note_mut(queue).is_outdated, true) {
+            self.outdated.push(queue);
         }
-        let (old_seq, new_seq) = (old.map(|key| key.1), new.map(|key| key.1));
-        if old_seq != new_seq {
-            old_seq.map(|seq| self.by_age.remove(seq));
-            new_seq.map(|seq| self.by_age.insert(seq, queue.0));
-        }
-        let arrived = oldest.map_or(Timestamp(0), |(_, arrived)| arrived);
-        *self.runs.queue_note_mut(queue) = Filed { key: new, arrived };
     }
 
-    fn oldest(&self, queue: QueueIndex) -> Option<(u64, Timestamp)> {
-        self.ages.first(queue).map(|(seq, run)| (seq, self.runs.run(run).arrived))
+    /// Files anew every queue whose runs have changed.
+    fn refile(&mut self) {
+        while let Some(queue) = self.outdated.pop() {
+            let old = self.runs.queue(queue).note.key;
+            let oldest = self.ages.first(queue);
+            let new = oldest.map(|(seq, _)| (self.runs.queue(queue).bytes.0, seq));
+            let arrived = oldest.map_or(Timestamp(0), |(_, run)| self.runs.run(run).arrived);
+            *self.runs.queue_note_mut(queue) = Filed { key: new, arrived, is_outdated: false };
+            if old != new {
+                old.map(|key| self.by_size.remove(key));
+                new.map(|key| self.by_size.insert(key, queue.0));
+            }
+            let (old_seq, new_seq) = (old.map(|key| key.1), new.map(|key| key.1));
+            if old_seq != new_seq {
+                old_seq.map(|seq| self.by_age.remove(seq));
+                new_seq.map(|seq| self.by_age.insert(seq, queue.0));
+            }
+        }
     }
 
     fn next_run(&self, now: Timestamp) -> Option<RunIndex> {
@@ -113,40 +121,37 @@ impl Policy for Sjf {
     fn add(&mut self, _now: Timestamp, request: &Accepted) {
         let joined = self.runs.join(request);
         self.ages.refile(&self.runs, &joined);
-        let run = self.runs.run(joined.run);
-        let (queue, filed) = (run.queue, self.runs.queue(run.queue).note);
-        let oldest = match filed.key {
-            Some((_, seq)) if seq < run.min_seq => (seq, filed.arrived),
-            _ => (run.min_seq, run.arrived),
-        };
-        self.refile(queue, Some(oldest));
+        self.touch(self.runs.run(joined.run).queue);
     }
 
     fn select(&mut self, now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+        self.refile();
         let Some(run) = self.next_run(now) else { return Selection::Idle };
         let taken = self.runs.take(run, batch);
         self.ages.remove(taken.queue, taken.min_seq, run);
-        self.refile(taken.queue, self.oldest(taken.queue));
+        self.touch(taken.queue);
         Selection::Batch
     }
 
     fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
         let found = self.ages.cancel(&mut self.runs, request.id);
         if let Some(queue) = self.runs.queue_of(&request.request) {
-            self.refile(queue, self.oldest(queue));
+            self.touch(queue);
         }
         found
     }
 
     fn drain(&mut self, into: &mut Vec<Accepted>) {
         self.runs.drain(into);
-        self.runs.each_queue_note(|note| note.key = None);
+        self.runs.each_queue_note(|note| *note = Filed::default());
+        self.outdated.clear();
         self.by_size.clear();
         self.by_age.clear();
         self.ages.clear();
     }
 
     fn retire(&mut self, file: FileIndex) {
+        self.refile();
         self.runs.retire(file);
     }
 
