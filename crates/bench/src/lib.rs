@@ -103,8 +103,10 @@ pub fn run(
         Error::fix(format!("no suite is called \"{suite}\"; known: {}", known.join(", ")))
     })?;
     let programs = Programs::beside_this()?;
+    let load = machine::load();
     let mut report = (found.run)(&programs, options, &mut Track::new(listener))?;
     report.set("quick", options.quick);
+    report.set("load_before", load);
     machine::describe(&mut report);
     archive::write(&report, options)?;
     Ok(report)

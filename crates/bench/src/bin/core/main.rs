@@ -8,7 +8,6 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use forebay_bench::workload::{Loop, Mix};
-use rustix::time::{ClockId, clock_gettime};
 
 mod sys;
 
@@ -42,9 +41,9 @@ fn run() -> Result<String, Box<dyn Error>> {
     let allocations_before = sys::allocation_count();
     let mut passed_total = 0;
     for _ in 0..rounds {
-        let start_ns = processor_ns();
+        let start_ns = sys::processor_ns();
         let passed = measured(&mut work, requests);
-        times_ns.push((processor_ns() - start_ns) as f64 / passed as f64);
+        times_ns.push((sys::processor_ns() - start_ns) as f64 / passed as f64);
         passed_total += passed;
     }
     let allocations = sys::allocation_count() - allocations_before;
@@ -56,10 +55,4 @@ fn run() -> Result<String, Box<dyn Error>> {
 #[inline(never)]
 fn measured(work: &mut Loop, requests: u64) -> u64 {
     work.pass(requests)
-}
-
-/// Processor time of this process: what others do to the machine does not count.
-fn processor_ns() -> u64 {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
