@@ -9,7 +9,7 @@
 //! list, and room for the worst shape of `len` entries is reserved whenever `len` reaches a new
 //! maximum. So once the high-water mark has been reached nothing is allocated again.
 //!
-//! Every node but the root holds between [`MIN`] and [`CAP`] entries. A separator is a lower
+//! Every node but the root holds between `MIN` and `CAP` entries. A separator is a lower
 //! bound of its subtree, not necessarily its first key, so removals need not repair it.
 
 use alloc::vec::Vec;
