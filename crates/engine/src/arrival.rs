@@ -6,7 +6,7 @@ use forebay_sched::scheduler::{Admission, Rejected, Room};
 use forebay_units::{ByteRange, Bytes, Offset, Timestamp};
 use slotmap::Key;
 
-use crate::call::{Action, CallKey, Event, Part, PartKey, Piece, PieceKey, PieceState};
+use crate::call::{Action, CallKey, Event, Part, PartKey, Piece, PieceKey, PieceState, Stage};
 use crate::engine::{Engine, access_of};
 use crate::store::{Io, Operation};
 
@@ -87,18 +87,7 @@ impl Engine {
                 continue;
             }
             let takes_payload = call.action.takes_payload();
-            let part = self.parts.insert(Part {
-                call: key,
-                id: None,
-                range,
-                base,
-                is_stream,
-                is_active: false,
-                started_bytes: 0,
-                pieces: Vec::new(),
-                unsent_count: 0,
-                moved: 0,
-            });
+            let part = self.parts.insert(Part::new(key, range, base, is_stream));
             call.parts.push(part);
             if takes_payload && !is_stream {
                 self.find_memory(part, events);
@@ -109,7 +98,7 @@ impl Engine {
         if let Some(call) = self.calls.get_mut(key) {
             call.is_starting = false;
         }
-        self.end_call_if_over(now, key, events);
+        self.end_call_if_over(key, events);
     }
 
     /// What has waited for memory or for room in the scheduler, first come, first served.
@@ -132,13 +121,8 @@ impl Engine {
     fn find_memory(&mut self, key: PartKey, events: &mut Vec<Event>) {
         let part = &mut self.parts[key];
         let length = part.length();
-        part.started_bytes = length;
-        part.pieces.push(self.pieces.insert(Piece {
-            part: key,
-            offset: 0,
-            length,
-            state: PieceState::Bare,
-        }));
+        let piece = Piece { part: key, offset: 0, length, state: PieceState::Bare };
+        part.add_piece(self.pieces.insert(piece), length);
         if !self.arrivals.is_empty() || !self.try_memory(key, events) {
             self.counters.memory_waits += 1;
             self.arrivals.push_back(key);
@@ -177,16 +161,16 @@ impl Engine {
 
     fn try_admit(&mut self, now: Timestamp, key: PartKey) -> bool {
         let request = self.request_for(key);
-        let has_room = self.in_store_count < self.options.depth && self.ready.is_empty();
+        let is_idle = self.ready.is_empty() && self.streams.is_empty();
+        let has_room = self.in_store_count < self.options.depth && is_idle;
         let room = if has_room { Room::Free } else { Room::Full };
         match self.scheduler.submit(now, request, room) {
             Ok(Admission::Bypassed(accepted)) => {
-                self.parts[key].id = Some(accepted.id);
                 self.plan(&[accepted]);
                 true
             }
             Ok(Admission::Queued(id) | Admission::Blocked(id)) => {
-                self.parts[key].id = Some(id);
+                self.parts[key].stage = Stage::Queued(id);
                 true
             }
             Err(Rejected::QueueFull) => false,
@@ -195,17 +179,15 @@ impl Engine {
     }
 
     /// The part as the scheduler sees it.
-    fn request_for(&mut self, key: PartKey) -> Request {
+    fn request_for(&self, key: PartKey) -> Request {
         let part = &self.parts[key];
         let call = &self.calls[part.call];
-        let open = self.files.find(call.file).expect("a file with calls stays open");
-        let (index, store_file) = (open.index, open.store);
+        let index = self.files.find(call.file).expect("a file with calls stays open").index;
         let range = match call.action {
             Action::Read | Action::Write => part.range,
-            Action::Append | Action::Sync | Action::DataSync => ByteRange::WHOLE_FILE,
-            Action::Truncate(size) => {
-                let old_size = self.store.attributes(store_file).map_or(Bytes::ZERO, |a| a.size);
-                ByteRange::from_start(Offset(size.0.min(old_size.0)))
+            // Where a truncation begins to matter depends on the size when its turn comes.
+            Action::Append | Action::Truncate(_) | Action::Sync | Action::DataSync => {
+                ByteRange::WHOLE_FILE
             }
             // Punching and collapsing change everything behind them; a plain allocation may extend the file.
             Action::Allocate { .. } | Action::Advise { .. } => {
@@ -228,11 +210,9 @@ impl Engine {
         let part = &self.parts[key];
         let call = &self.calls[part.call];
         let fits = call.action == Action::Read && !part.is_stream && self.store.tries_now();
-        if !fits {
-            return false;
-        }
-        let request = self.request_for(key);
-        if self.scheduler.has_conflict(&request) {
+        // What waits to be admitted has arrived before, and the scheduler does not know it yet.
+        let may_pass = fits && self.unadmitted.is_empty();
+        if !may_pass || self.scheduler.has_conflict(&self.request_for(key)) {
             return false;
         }
         let part = &self.parts[key];
@@ -267,7 +247,7 @@ impl Engine {
         events: &mut Vec<Event>,
     ) {
         let part = &mut self.parts[key];
-        part.started_bytes = part.length();
+        part.stop_starting();
         let (call, base, length) = (part.call, part.base, part.length());
         let buffer = io.buffers.pop().expect("one buffer went in");
         self.piece_moved(key, call, base, length, io.outcome, Some(buffer), events);
@@ -356,26 +336,21 @@ impl Engine {
         events: &mut Vec<Event>,
     ) {
         let Some(part) = self.parts.get(key) else { return };
-        let waits_for_scheduler = part.id.is_some() && !part.is_active;
-        if !part.is_started() || !part.pieces.is_empty() || waits_for_scheduler {
+        if !part.is_over() {
             return;
         }
         let part = self.parts.remove(key).expect("it was just found");
-        if let Some(id) = part.id {
+        if let Stage::Dispatched(id) = part.stage {
             self.scheduler.complete(now, id, Bytes(part.moved));
         }
+        self.privileged = self.privileged.filter(|privileged| *privileged != key);
         if let Some(call) = self.calls.get_mut(part.call) {
             call.parts.retain(|other| *other != key);
             self.start_parts(now, part.call, events);
         }
     }
 
-    pub(crate) fn end_call_if_over(
-        &mut self,
-        _now: Timestamp,
-        key: CallKey,
-        events: &mut Vec<Event>,
-    ) {
+    pub(crate) fn end_call_if_over(&mut self, key: CallKey, events: &mut Vec<Event>) {
         let Some(call) = self.calls.get(key) else { return };
         let has_ranges_left = call.ranges.find(call.next_range_idx).is_some() && !call.abandoned;
         if has_ranges_left || !call.parts.is_empty() {

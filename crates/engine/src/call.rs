@@ -173,17 +173,18 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) call: CallKey,
-    /// Its name in the scheduler, once admitted.
-    pub(crate) id: Option<RequestId>,
+    pub(crate) stage: Stage,
     pub(crate) range: ByteRange,
     /// Where it starts in the request.
     pub(crate) base: u64,
     /// Longer than a chunk: carried as a stream.
     pub(crate) is_stream: bool,
-    /// Dispatched by the scheduler.
-    pub(crate) is_active: bool,
     /// How many of its bytes have become pieces.
-    pub(crate) started_bytes: u64,
+    started_bytes: u64,
+    /// The store has it as a whole, without pieces: a sync, a truncation.
+    pub(crate) is_in_store: bool,
+    /// A stream that cannot go on before its peer or the store has moved; nobody looks at it until then.
+    pub(crate) is_parked: bool,
     /// Pieces that are being filled, wait for the store or are in it.
     pub(crate) pieces: Vec<PieceKey>,
     /// Chunks read but not yet sent to the peer.
@@ -192,12 +193,60 @@ pub(crate) struct Part {
     pub(crate) moved: u64,
 }
 
+/// How far a part has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Its payload is coming in, or the scheduler has no room for it yet.
+    Arriving,
+    /// It waits in the scheduler.
+    Queued(RequestId),
+    /// The scheduler has let it go.
+    Dispatched(RequestId),
+}
+
 impl Part {
+    pub(crate) fn new(call: CallKey, range: ByteRange, base: u64, is_stream: bool) -> Self {
+        Self {
+            call,
+            stage: Stage::Arriving,
+            range,
+            base,
+            is_stream,
+            started_bytes: 0,
+            is_in_store: false,
+            is_parked: false,
+            pieces: Vec::new(),
+            unsent_count: 0,
+            moved: 0,
+        }
+    }
+
     pub(crate) fn length(&self) -> u64 {
         self.range.length().0
     }
-    pub(crate) fn is_started(&self) -> bool {
-        self.started_bytes >= self.length()
+
+    /// The next `length` bytes at most that have not become a piece, as (offset in the part, length).
+    pub(crate) fn next_chunk(&self, length: Bytes) -> Option<(u64, u64)> {
+        let left = self.length() - self.started_bytes;
+        (left > 0).then(|| (self.started_bytes, length.0.min(left)))
+    }
+
+    /// Adds the piece for the bytes that follow those started so far.
+    pub(crate) fn add_piece(&mut self, piece: PieceKey, length: u64) {
+        self.pieces.push(piece);
+        self.started_bytes += length;
+    }
+
+    /// No piece is made of it any more: all of them exist, or the rest is not worth starting.
+    pub(crate) fn stop_starting(&mut self) {
+        self.started_bytes = self.length();
+    }
+
+    /// Whether nothing of it is left to do.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_queued = matches!(self.stage, Stage::Queued(_));
+        let is_started = self.started_bytes == self.length();
+        is_started && self.pieces.is_empty() && !self.is_in_store && !is_queued
     }
 }
 

@@ -7,7 +7,7 @@ use forebay_units::{Bytes, Timestamp};
 use rustix::io::Errno;
 use slotmap::{KeyData, new_key_type};
 
-use crate::call::{Action, Event, PartKey, Piece, PieceKey, PieceState};
+use crate::call::{Action, Event, PartKey, Piece, PieceKey, PieceState, Stage};
 use crate::engine::Engine;
 use crate::store::{Io, Operation};
 
@@ -41,7 +41,7 @@ impl Engine {
         for member in members {
             let key = PartKey::from(KeyData::from_ffi(member.request.tag));
             let part = &mut self.parts[key];
-            part.is_active = true;
+            part.stage = Stage::Dispatched(member.id);
             let moves_data = self.calls[part.call].action.moves_data();
             if moves_data && !part.is_stream {
                 small.push(key);
@@ -62,11 +62,11 @@ impl Engine {
         }
     }
 
-    /// Starts the next call at the store, or asks a peer for a chunk; whether there was one to start.
+    /// Starts the next call at the store for which everything is there; whether there was one.
     ///
     /// A read that finds no memory lets pass what already has some, since that is what gives memory
     /// back; nothing else that needs memory passes it, or it might wait for ever.
-    pub(crate) fn start_next(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
+    pub(crate) fn start_ready(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
         let mut at = 0;
         while let Some(plan) = self.ready.remove(at) {
             if at > 0 && self.needs_memory(&plan) {
@@ -83,7 +83,7 @@ impl Engine {
                 }
             }
         }
-        self.ready.is_empty() && self.extend_streams(now, events)
+        false
     }
 
     /// Whether a plan takes memory when it starts: only reads do, all other data is here already.
@@ -103,6 +103,12 @@ impl Engine {
 
     fn start_batch(&mut self, now: Timestamp, mut parts: Vec<PartKey>) -> Started {
         parts.retain(|key| self.parts.contains_key(*key));
+        // An abandoned member leaves a gap, and one call has none.
+        let range_of = |key: PartKey| self.parts[key].range;
+        let gap = parts.windows(2).position(|two| range_of(two[0]).end != range_of(two[1]).start);
+        if let Some(last) = gap {
+            self.ready.push_front(Plan::Batch(parts.split_off(last + 1)));
+        }
         let Some(first) = parts.first() else { return Started::NothingLeft };
         let is_read = self.calls[self.parts[*first].call].action == Action::Read;
         let mut io = self.spare_io(self.operation_for(*first, 0));
@@ -123,10 +129,9 @@ impl Engine {
             io.files.push(self.files.find(self.calls[part.call].file).expect("open").store);
             if is_read {
                 let length = part.length();
-                part.started_bytes = length;
                 let state = PieceState::InStore;
                 let piece = self.pieces.insert(Piece { part: key, offset: 0, length, state });
-                part.pieces.push(piece);
+                part.add_piece(piece, length);
                 pieces.push(piece);
             } else {
                 let piece = part.pieces[0];
@@ -157,36 +162,50 @@ impl Engine {
 
     fn start_control(&mut self, now: Timestamp, key: PartKey, events: &mut Vec<Event>) -> Started {
         let Some(part) = self.parts.get_mut(key) else { return Started::NothingLeft };
-        part.started_bytes = part.length();
+        part.stop_starting();
         if self.calls[part.call].abandoned {
             self.end_part_if_over(now, key, events);
             return Started::NothingLeft;
         }
+        part.is_in_store = true;
         let mut io = self.spare_io(self.operation_for(key, 0));
         io.files.push(self.store_file_of(key));
         self.launch(now, io, Flight::Control(key));
         Started::Yes
     }
 
-    /// Starts chunks of the streams, oldest first; whether a call at the store was started.
-    fn extend_streams(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
+    /// Starts the next chunk of a stream at the store, first stream first; whether there was one.
+    pub(crate) fn extend_streams(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
         let mut at = 0;
         while let Some(&key) = self.streams.get(at) {
             match self.extend_stream(now, key, events) {
+                Extended::Started => return true,
+                Extended::NoMemory => at += 1,
                 Extended::Over => {
                     self.streams.remove(at);
                 }
-                Extended::Started => return true,
-                Extended::Stalled => at += 1,
+                Extended::Full => {
+                    self.streams.remove(at);
+                    self.parts[key].is_parked = true;
+                }
             }
         }
         false
     }
 
-    /// Starts the next chunk of one stream: a read at the store, or a request to the peer.
+    /// Lets a stream go on that has waited for its peer or the store.
+    pub(crate) fn unpark(&mut self, key: PartKey) {
+        let Some(part) = self.parts.get_mut(key) else { return };
+        if std::mem::take(&mut part.is_parked) {
+            self.streams.push_front(key);
+        }
+    }
+
+    /// Starts the next chunk of one stream: a read at the store, or requests to the peer.
     fn extend_stream(&mut self, now: Timestamp, key: PartKey, events: &mut Vec<Event>) -> Extended {
         loop {
-            let Some(part) = self.parts.get(key).filter(|part| !part.is_started()) else {
+            let Some(part) = self.parts.get(key) else { return Extended::Over };
+            let Some((offset, length)) = part.next_chunk(self.options.chunk_bytes) else {
                 return Extended::Over;
             };
             let call = &self.calls[part.call];
@@ -196,23 +215,21 @@ impl Engine {
                 _ => self.options.chunks_in_flight_max,
             };
             if part.pieces.len() + part.unsent_count as usize >= window {
-                return Extended::Stalled;
+                return Extended::Full;
             }
-            let offset = part.started_bytes;
-            let length = self.options.chunk_bytes.0.min(part.length() - offset);
-            let Some(buffer) = self.pool.try_take(Bytes(length), Share::Dispatch) else {
-                return Extended::Stalled;
-            };
             let is_read = call.action == Action::Read;
+            let may_use_reserve = is_read || *self.privileged.get_or_insert(key) == key;
+            let share = if may_use_reserve { Share::Dispatch } else { Share::Arrival };
+            let Some(buffer) = self.pool.try_take(Bytes(length), share) else {
+                return Extended::NoMemory;
+            };
             if !is_read {
                 let (origin, call, offset) = (call.origin, part.call, part.base + offset);
                 events.push(Event::Pull { origin, call, offset, length });
             }
             let piece = Piece { part: key, offset, length, state: PieceState::InStore };
             let piece = self.pieces.insert(piece);
-            let part = &mut self.parts[key];
-            part.started_bytes += length;
-            part.pieces.push(piece);
+            self.parts[key].add_piece(piece, length);
             if is_read {
                 self.launch_one(now, piece, key, offset, buffer);
                 return Extended::Started;
@@ -244,6 +261,7 @@ impl Engine {
     ) {
         self.pieces.remove(key);
         self.parts[part].pieces.retain(|other| *other != key);
+        self.unpark(part);
         self.end_part_if_over(now, part, events);
     }
 
@@ -310,9 +328,10 @@ impl Engine {
         outcome: Result<Bytes, Errno>,
         events: &mut Vec<Event>,
     ) {
+        let part = &mut self.parts[key];
+        part.is_in_store = false;
         if let Err(errno) = outcome {
-            let call = self.parts[key].call;
-            self.calls[call].note_fault(0, Some(errno));
+            self.calls[part.call].note_fault(0, Some(errno));
         }
         self.end_part_if_over(now, key, events);
     }
@@ -348,15 +367,16 @@ impl Engine {
             part.pieces.retain(|other| other != key);
             if moved < length {
                 // Nothing behind the end of the file or an error is worth starting.
-                part.started_bytes = part.length();
+                part.stop_starting();
             }
             let (call, at) = (part.call, part.base + offset);
-            if io.operation == Operation::Append {
+            if io.operation == Operation::Append && io.outcome.is_ok() {
                 self.calls[call].end = io.end;
             }
             let outcome = io.outcome.map(|_| Bytes(moved));
             self.pieces.remove(*key);
             self.piece_moved(part_key, call, at, length, outcome, Some(buffer), events);
+            self.unpark(part_key);
             self.end_part_if_over(now, part_key, events);
         }
     }
@@ -382,8 +402,9 @@ enum Started {
 
 enum Extended {
     Started,
-    /// Waits for memory, for its peer, or for the store.
-    Stalled,
+    NoMemory,
+    /// As many chunks are under way as may be.
+    Full,
     /// Every chunk has been started.
     Over,
 }

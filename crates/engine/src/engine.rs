@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use slotmap::SlotMap;
 
 use crate::call::{
-    Action, Call, CallKey, Event, Origin, Part, PartKey, Piece, PieceKey, PieceState, Ranges,
+    Action, Call, CallKey, Event, Origin, Part, PartKey, Piece, PieceKey, PieceState, Ranges, Stage,
 };
 use crate::carry::{Flight, FlightKey, Plan};
 use crate::files::{Closing, FileKey, Files};
@@ -26,21 +26,13 @@ pub struct Options {
     pub chunk_bytes: Bytes,
     /// Chunks of one part that may hold memory at once.
     pub chunks_in_flight_max: usize,
-    /// Parts in chunks that may be under way at once, those waiting for their peers included.
-    pub streams_max: usize,
     /// Ranges of one list call that may be under way at once.
     pub list_parts_max: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            depth: 4,
-            chunk_bytes: Bytes::mib(1),
-            chunks_in_flight_max: 4,
-            streams_max: 64,
-            list_parts_max: 64,
-        }
+        Self { depth: 4, chunk_bytes: Bytes::mib(1), chunks_in_flight_max: 4, list_parts_max: 64 }
     }
 }
 
@@ -80,8 +72,14 @@ pub struct Engine {
     pub(crate) flights: SlotMap<FlightKey, Flight>,
     /// What may go to the store as soon as the depth allows.
     pub(crate) ready: VecDeque<Plan>,
-    /// Dispatched parts in chunks that have chunks left to start, oldest first.
+    /// Dispatched parts in chunks that could start one now or as soon as there is memory; the first
+    /// goes first. While there is any, the scheduler is asked for small requests only.
     pub(crate) streams: VecDeque<PartKey>,
+    /// The one stream that may pull payload into the pool's reserve, until it is over: so that one
+    /// always can go on, and peers that owe data never hold more of the reserve than one window.
+    pub(crate) privileged: Option<PartKey>,
+    /// Whose turn it is while streams and small requests compete.
+    is_streams_turn: bool,
     /// Parts that wait for memory for their payload, first come, first served.
     pub(crate) arrivals: VecDeque<PartKey>,
     /// Parts that the scheduler had no room for, first come, first served.
@@ -111,6 +109,8 @@ impl Engine {
             flights: SlotMap::with_key(),
             ready: VecDeque::new(),
             streams: VecDeque::new(),
+            privileged: None,
+            is_streams_turn: true,
             arrivals: VecDeque::new(),
             unadmitted: VecDeque::new(),
             in_store_count: 0,
@@ -195,13 +195,14 @@ impl Engine {
         for part in call.parts.clone() {
             self.stop_part(now, part, events);
         }
-        self.end_call_if_over(now, key, events);
+        self.end_call_if_over(key, events);
     }
 
     /// A chunk of `part` has left for the peer, its memory is free again.
     pub fn sent(&mut self, part: PartKey) {
-        if let Some(part) = self.parts.get_mut(part) {
-            part.unsent_count -= 1;
+        if let Some(found) = self.parts.get_mut(part) {
+            found.unsent_count -= 1;
+            self.unpark(part);
         }
     }
 
@@ -277,14 +278,10 @@ impl Engine {
     fn feed_store(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
         let mut has_started = false;
         self.wait_until = None;
-        loop {
-            while self.in_store_count < self.options.depth && self.start_next(now, events) {
+        while self.in_store_count < self.options.depth {
+            if self.start_ready(now, events) {
                 has_started = true;
-            }
-            let is_full = self.in_store_count >= self.options.depth
-                || !self.ready.is_empty()
-                || self.streams.len() >= self.options.streams_max;
-            if is_full || !self.ask_scheduler(now) {
+            } else if !self.ready.is_empty() || !self.go_on(now, events, &mut has_started) {
                 break;
             }
         }
@@ -292,10 +289,27 @@ impl Engine {
         has_started
     }
 
+    /// Starts a chunk of a stream or fetches a batch, taking turns while there are both; whether
+    /// anything came of it.
+    fn go_on(&mut self, now: Timestamp, events: &mut Vec<Event>, has_started: &mut bool) -> bool {
+        self.is_streams_turn = !self.is_streams_turn;
+        if !self.is_streams_turn && self.ask_scheduler(now) {
+            return true;
+        }
+        if self.extend_streams(now, events) {
+            *has_started = true;
+            return true;
+        }
+        self.is_streams_turn && self.ask_scheduler(now)
+    }
+
     /// Takes the scheduler's next decision on; whether it was a batch.
     fn ask_scheduler(&mut self, now: Timestamp) -> bool {
         let mut batch = std::mem::take(&mut self.batch);
-        let decision = self.scheduler.next(now, &mut batch);
+        let decision = match self.streams.is_empty() {
+            true => self.scheduler.next(now, &mut batch),
+            false => self.scheduler.next_from_policy(now, &mut batch),
+        };
         let is_batch = match decision {
             Decision::Dispatch => {
                 self.plan(batch.members());
@@ -325,13 +339,19 @@ impl Engine {
         }
     }
 
-    /// Takes an abandoned part back as far as that is still possible.
+    /// Takes an abandoned part back as far as that is still possible. Plans and queues that still
+    /// name it or its pieces pass over what is gone.
     fn stop_part(&mut self, now: Timestamp, key: PartKey, events: &mut Vec<Event>) {
         let Some(part) = self.parts.get_mut(key) else { return };
-        part.started_bytes = part.length();
-        let queued = part.id.filter(|_| !part.is_active);
-        if queued.is_some_and(|id| self.scheduler.cancel(now, id) == Cancellation::Cancelled) {
-            part.id = None;
+        part.stop_starting();
+        if let Stage::Queued(id) = part.stage {
+            let cancelled = self.scheduler.cancel(now, id);
+            debug_assert_eq!(
+                cancelled,
+                Cancellation::Cancelled,
+                "a queued request is not in flight"
+            );
+            part.stage = Stage::Arriving;
         }
         let pieces = &mut self.pieces;
         part.pieces.retain(|key| {

@@ -10,7 +10,9 @@
 use std::collections::HashMap;
 
 use forebay_engine::store::{Attributes, Io, OpenHow, Opened, Operation, Store, StoreFile, Wake};
-use forebay_engine::{Action, CallKey, Engine, Event, FileKey, Options, Order, Origin, Ranges, Sink};
+use forebay_engine::{
+    Action, CallKey, Engine, Event, FileKey, Options, Order, Origin, Ranges, Sink,
+};
 use forebay_pool::{Pool, PoolOptions};
 use forebay_sched::policies::{self, PolicyName, PolicySettings};
 use forebay_sched::policy::Limits;
@@ -19,8 +21,11 @@ use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, Offset, Timesta
 use rustix::io::Errno;
 
 const CLIENTS: usize = 6;
-/// Each client has a region of its own; one more is shared by all.
+/// Each client has a region of its own; one more is shared by all, and in the last one the
+/// clients' blocks are interleaved, so that batches span clients.
 const REGION_BYTES: u64 = 3 << 20;
+const BLOCK_BYTES: u64 = 24 << 10;
+const BLOCKS: u64 = 8;
 
 #[derive(Clone)]
 struct Random(u64);
@@ -121,9 +126,28 @@ struct Asked {
     ranges: Vec<ByteRange>,
     /// What it wrote, or what it has been sent.
     bytes: Vec<u8>,
-    is_shared: bool,
+    place: Place,
     /// Payload that is on its way: where the next byte goes, and how many are left.
     payload: Vec<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Own,
+    Shared,
+    /// Which of the client's own interleaved blocks.
+    Strided(u64),
+}
+
+impl Asked {
+    /// What to take off a file offset to come to the place in what the client knows: its own
+    /// region first, its interleaved blocks behind it.
+    fn known_base(&self) -> u64 {
+        match self.place {
+            Place::Strided(block) => self.ranges[0].start.0 - REGION_BYTES - block * BLOCK_BYTES,
+            _ => self.client as u64 * REGION_BYTES,
+        }
+    }
 }
 
 struct World {
@@ -143,28 +167,45 @@ struct World {
 
 fn world(seed: u64, policy: PolicyName, trouble: u64) -> World {
     let mut random = Random(seed);
-    let content = vec![0; (CLIENTS as u64 + 1) as usize * REGION_BYTES as usize];
+    let content = vec![0; (CLIENTS as u64 + 2) as usize * REGION_BYTES as usize];
     let store = Chaos { random: Random(seed ^ 0xabcd), content, started: Vec::new(), trouble };
     let capacity = Bytes::kib(768 + random.below(2048));
     let options = PoolOptions { reserve: Some(Bytes::kib(256)), ..PoolOptions::new(capacity) };
     let pool = Pool::with_options(options).expect("a small pool");
     let policy = policies::build(policy, &PolicySettings::from(Limits::default()));
-    let options = SchedulerOptions { queue_requests_max: 4 + random.below(60) as usize, ..SchedulerOptions::default() };
+    let options = SchedulerOptions {
+        queue_requests_max: 4 + random.below(60) as usize,
+        ..SchedulerOptions::default()
+    };
     let scheduler = Scheduler::new(options, policy);
-    let options = Options { depth: 1 + random.below(4) as usize, chunk_bytes: Bytes::kib(128), ..Options::default() };
+    let options = Options {
+        depth: 1 + random.below(4) as usize,
+        chunk_bytes: Bytes::kib(128),
+        ..Options::default()
+    };
     let mut engine = Engine::new(options, scheduler, Box::new(store), pool.clone());
     let (file, _) = engine.open(OpenHow::Beneath { path: "f".into(), flags: 0 }).expect("opens");
-    let known = vec![vec![Some(0); REGION_BYTES as usize]; CLIENTS];
+    let known = vec![vec![Some(0); (REGION_BYTES + BLOCKS * BLOCK_BYTES) as usize]; CLIENTS];
     let (asked, next_tag, now) = (HashMap::new(), 1, Timestamp(0));
     World { random, engine, pool, file, asked, known, next_tag, now, trouble, may_be_torn: false }
 }
 
 impl World {
     fn ask(&mut self, client: usize, events: &mut Vec<Event>) {
-        let is_shared = self.random.one_in(4);
+        let place = match self.random.below(8) {
+            0 | 1 => Place::Shared,
+            2..=4 => Place::Strided(self.now.0 / 2_000_000 % BLOCKS),
+            _ => Place::Own,
+        };
+        let is_shared = place == Place::Shared;
         let region = if is_shared { CLIENTS } else { client } as u64 * REGION_BYTES;
-        let count = if self.random.one_in(5) && !is_shared { 1 + self.random.below(100) } else { 1 };
-        let longest = if count > 1 { 20_000 } else { [4096, 100_000, 1_500_000][self.random.below(3) as usize] };
+        let count =
+            if self.random.one_in(5) && !is_shared { 1 + self.random.below(100) } else { 1 };
+        let longest = if count > 1 {
+            20_000
+        } else {
+            [4096, 100_000, 1_500_000][self.random.below(3) as usize]
+        };
         let mut ranges = Vec::new();
         let mut at = 0;
         for _ in 0..count {
@@ -176,6 +217,11 @@ impl World {
         if is_shared {
             // The whole shared region at once, so that a torn write shows.
             ranges = vec![ByteRange::new(Offset(region), Bytes(REGION_BYTES / 2))];
+        }
+        if let Place::Strided(block) = place {
+            let start = (CLIENTS as u64 + 1) * REGION_BYTES
+                + (block * CLIENTS as u64 + client as u64) * BLOCK_BYTES;
+            ranges = vec![ByteRange::new(Offset(start), Bytes(BLOCK_BYTES))];
         }
         let action = match self.random.below(12) {
             0 => Action::Sync,
@@ -189,7 +235,9 @@ impl World {
         let eager = action == Action::Write && total <= 65_536 && self.random.one_in(2);
         let bytes = match action {
             Action::Write if is_shared => vec![self.random.next() as u8; total as usize],
-            Action::Write => (0..total).map(|i| (self.next_tag as u8).wrapping_mul(31).wrapping_add(i as u8)).collect(),
+            Action::Write => (0..total)
+                .map(|i| (self.next_tag as u8).wrapping_mul(31).wrapping_add(i as u8))
+                .collect(),
             _ => vec![0; total as usize],
         };
         let tag = self.next_tag;
@@ -200,17 +248,22 @@ impl World {
             class: ClassId(0),
             file: self.file,
             action,
-            ranges: if ranges.len() == 1 { Ranges::One(ranges[0]) } else { Ranges::Many(ranges.clone()) },
+            ranges: if ranges.len() == 1 {
+                Ranges::One(ranges[0])
+            } else {
+                Ranges::Many(ranges.clone())
+            },
             eager,
         };
         let call = self.engine.submit(self.now, order, events).expect("the file is open");
         let payload = if eager { vec![(0, total)] } else { Vec::new() };
-        self.asked.insert(tag, Asked { client, call, action, ranges, bytes, is_shared, payload });
+        self.asked.insert(tag, Asked { client, call, action, ranges, bytes, place, payload });
     }
 
     /// Moves some payload of some call on its way.
     fn send_payload(&mut self, events: &mut Vec<Event>) {
-        let mut tags: Vec<_> = self.asked.iter().filter(|(_, a)| !a.payload.is_empty()).map(|(tag, _)| *tag).collect();
+        let mut tags: Vec<_> =
+            self.asked.iter().filter(|(_, a)| !a.payload.is_empty()).map(|(tag, _)| *tag).collect();
         tags.sort_unstable();
         for tag in tags {
             let asked = self.asked.get_mut(&tag).expect("just seen");
@@ -254,18 +307,21 @@ impl World {
             assert_eq!(outcome, Ok(Bytes(asked.bytes.len() as u64)));
         }
         let moved = outcome.map_or(0, |bytes| bytes.0 as usize);
-        if asked.is_shared {
+        if asked.action == Action::Sync {
+            return;
+        }
+        if asked.place == Place::Shared {
             if asked.action == Action::Read && self.trouble == 0 && !self.may_be_torn {
                 let torn = asked.bytes.iter().position(|byte| *byte != asked.bytes[0]);
                 assert_eq!(torn, None, "a read saw two writes");
             }
             return;
         }
-        let region = asked.client as u64 * REGION_BYTES;
+        let base = asked.known_base();
         let mut at = 0;
         for range in &asked.ranges {
             for offset in range.start.0..range.end.0 {
-                let known = &mut self.known[asked.client][(offset - region) as usize];
+                let known = &mut self.known[asked.client][(offset - base) as usize];
                 match asked.action {
                     Action::Write => *known = (at < moved).then(|| asked.bytes[at]),
                     Action::Read if at < moved => {
@@ -285,16 +341,19 @@ impl World {
     }
 
     fn vanish(&mut self, client: usize, events: &mut Vec<Event>) {
-        let mut tags: Vec<_> = self.asked.iter().filter(|(_, a)| a.client == client).map(|(tag, _)| *tag).collect();
+        let mut tags: Vec<_> =
+            self.asked.iter().filter(|(_, a)| a.client == client).map(|(tag, _)| *tag).collect();
         tags.sort_unstable();
         for tag in tags {
             let asked = self.asked.remove(&tag).expect("just seen");
-            self.may_be_torn |= asked.action == Action::Write && asked.is_shared;
-            if asked.action == Action::Write && !asked.is_shared {
+            self.may_be_torn |= asked.action == Action::Write && asked.place == Place::Shared;
+            if asked.action == Action::Write && asked.place != Place::Shared {
                 // Whether it was written is open.
                 for range in &asked.ranges {
-                    let region = client as u64 * REGION_BYTES;
-                    self.known[client][(range.start.0 - region) as usize..(range.end.0 - region) as usize].fill(None);
+                    let base = asked.known_base();
+                    self.known[client]
+                        [(range.start.0 - base) as usize..(range.end.0 - base) as usize]
+                        .fill(None);
                 }
             }
             self.engine.abandon(self.now, asked.call, events);

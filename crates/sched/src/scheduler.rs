@@ -130,11 +130,22 @@ impl Scheduler {
 
     /// Decides what goes next; `batch` is cleared first and filled on [`Decision::Dispatch`].
     pub fn next(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
+        self.decide(now, batch, self.lane.count())
+    }
+
+    /// As [`next`](Scheduler::next), leaving aside what skips the policy: for a store that is in
+    /// the middle of a large request and has room for small ones beside it.
+    pub fn next_from_policy(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
+        self.decide(now, batch, 0)
+    }
+
+    /// Decides with the first `lane` requests of the lane in view.
+    fn decide(&mut self, now: Timestamp, batch: &mut Batch, lane: usize) -> Decision {
         batch.members.clear();
         if let Some(since) = self.waiting_since.take() {
             self.stats.waited += now - since;
         }
-        let (lane, policy) = (self.lane.count(), self.counts.in_policy);
+        let policy = self.counts.in_policy;
         if lane == 0 || policy == 0 {
             self.lane_lead_bytes = 0;
         }
