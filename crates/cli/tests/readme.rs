@@ -8,6 +8,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What any block may take, a debug build on a busy machine included.
+const LIMIT_SECONDS: &str = "400";
+
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -31,9 +34,12 @@ fn run(block: &str, folder: &Path) {
         std::iter::once(forebay.clone())
             .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     );
-    // Job control as at a terminal: `%1` names the first job.
-    let mut shell = Command::new("bash");
-    shell.args(["-m", "-eu", "-c", block]).current_dir(folder).env("PATH", path.unwrap());
+    // With a limit, so that a command that hangs fails with its name.
+    let mut shell = Command::new("timeout");
+    shell
+        .args(["--kill-after=5", LIMIT_SECONDS, "bash", "-eu", "-c", block])
+        .current_dir(folder)
+        .env("PATH", path.unwrap());
     shell.env("PRELOAD", forebay.join("libforebay_preload.so")).env_remove("LD_PRELOAD");
     let output = shell.output().unwrap();
     assert!(
