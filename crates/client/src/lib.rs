@@ -22,7 +22,7 @@ pub use error::{Error, Loss, Refusal};
 pub use forebay_session::client::{Unsendable, Violation};
 pub use forebay_transport::{Endpoint, EndpointError, Stream};
 pub use forebay_units::{ByteRange, Bytes, FileId, Offset};
-pub use forebay_wire::{Attributes, Bye, Handle, Opened, Reason, Reasons};
+pub use forebay_wire::{Attributes, Bye, Cause, Handle, Opened, Reason, Reasons};
 pub use memory::{Destination, Memory, Source, Transfers};
 pub use pump::Ticket;
 pub use sys::Piece;

@@ -1,10 +1,10 @@
 //! What all connections of a loop share: the engine, the memory, the clock's last reading, counters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use forebay_engine::{Engine, Event};
 use forebay_pool::Pool;
-use forebay_units::Timestamp;
+use forebay_units::{ClientId, Timestamp};
 
 use crate::status::{self, Clients, Status};
 
@@ -18,13 +18,37 @@ pub(crate) struct Shared {
     /// Where frames are received before anybody knows what they are.
     pub(crate) scratch: Vec<u8>,
     pub(crate) clients: Clients,
+    /// Processes that are connected, by the number they gave themselves.
+    processes: HashMap<u64, Process>,
+    next_client: u32,
+    /// No new requests are taken.
+    pub(crate) is_stopping: bool,
+    /// The most memory that one connection's reads may hold; a single request may exceed it.
+    pub(crate) read_share_bytes: u64,
+    /// The most of it that one read holds at once.
+    pub(crate) read_window_bytes: u64,
     /// Calls that clients did not send here, by their number for the reason.
     not_hooked: BTreeMap<u8, u64>,
 }
 
+/// A process with at least one connection.
+struct Process {
+    client: ClientId,
+    connections_count: u32,
+}
+
+/// One connection's reads may hold this part of the pool.
+const READ_SHARE: u64 = 8;
+
 impl Shared {
     pub(crate) fn new(engine: Engine, pool: Pool, scratch_bytes: usize) -> Self {
+        let options = engine.options();
         Self {
+            processes: HashMap::new(),
+            next_client: 0,
+            is_stopping: false,
+            read_share_bytes: pool.capacity_bytes().0 / READ_SHARE,
+            read_window_bytes: options.chunk_bytes.0 * options.chunks_in_flight_max as u64,
             engine,
             pool,
             now: Timestamp(0),
@@ -35,10 +59,34 @@ impl Shared {
         }
     }
 
-    /// Notes what a leaving client reports of itself.
-    pub(crate) fn note_bye(&mut self, reasons: &[(u8, u64)], _forwarded: u64) {
+    /// A process has said hello on one more connection: the client it is to the scheduler.
+    pub(crate) fn enter(&mut self, process: u64) -> ClientId {
+        let next = ClientId(self.next_client);
+        let entry = self.processes.entry(process);
+        let known = entry.or_insert(Process { client: next, connections_count: 0 });
+        if known.connections_count == 0 {
+            self.next_client = self.next_client.wrapping_add(1);
+            self.clients.processes += 1;
+        }
+        known.connections_count += 1;
+        known.client
+    }
+
+    /// One of a process's connections has ended.
+    pub(crate) fn leave(&mut self, process: u64) {
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.connections_count -= 1;
+            if known.connections_count == 0 {
+                self.processes.remove(&process);
+            }
+        }
+    }
+
+    /// Notes which calls a leaving client did not send here.
+    pub(crate) fn note_bye(&mut self, reasons: &[(u8, u64)]) {
         for (reason, calls) in reasons {
-            *self.not_hooked.entry(*reason).or_default() += calls;
+            let sum = self.not_hooked.entry(*reason).or_default();
+            *sum = sum.saturating_add(*calls);
         }
     }
 
@@ -94,7 +142,10 @@ impl Shared {
             not_hooked: self
                 .not_hooked
                 .iter()
-                .map(|(reason, calls)| (format!("reason {reason}"), *calls))
+                .map(|(reason, calls)| {
+                    let text = forebay_wire::Cause::from_number(*reason).map(|cause| cause.text().to_owned());
+                    (text.unwrap_or_else(|| format!("reason {reason}")), *calls)
+                })
                 .collect(),
         }
     }

@@ -6,6 +6,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use forebay_client::Piece;
 use rustix::fs::{FileType, OFlags};
 
+use crate::counter::{self, Reason};
 use crate::prefix::Prefixes;
 use crate::settings::{self, Settings};
 use crate::slot::SLOTS;
@@ -75,7 +76,13 @@ pub(crate) fn matched(number: RawFd) -> Option<Match> {
     }
     let settings = settings::current()?;
     let mut seen = table::look(number)?;
-    if seen.state == State::Ours || !process::owns_state() {
+    if seen.state == State::Ours {
+        return None;
+    }
+    if !process::owns_state() {
+        if matches!(seen.state, State::Matched(_)) {
+            counter::native(Reason::Child);
+        }
         return None;
     }
     let descriptor = sys::descriptor(number)?;

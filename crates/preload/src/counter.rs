@@ -3,56 +3,10 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Why a call on a matched file went to the kernel instead of the forwarder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Reason {
-    /// Opened by stdio, whose reads and writes happen inside the C library.
-    Stdio,
-    /// Mapped into memory.
-    Mapping,
-    /// `O_DIRECT` with a buffer, length or offset that is not a multiple of a page.
-    Alignment,
-    /// `preadv2` or `pwritev2` with flags.
-    Flags,
-    /// More than `0x7ffff000` bytes in one vectored call.
-    Length,
-    /// Every connection of this process was in use.
-    Busy,
-    /// The process has a file size limit, which only the kernel can signal.
-    SizeLimit,
-    /// `pwrite` on an `O_APPEND` descriptor, whose meaning Linux and POSIX disagree about.
-    Append,
-    /// The forwarder refused to open the file.
-    Refused,
-    /// The file is not beneath the forwarder's export.
-    Outside,
-    /// There was no forwarder.
-    Absent,
-    /// Memory that the program passed could not be read or written.
-    Memory,
-    /// A child of `vfork`, which must not touch its parent's state.
-    Child,
-}
-
-/// Every reason, with what the report calls it.
-const REASONS: [(Reason, &str); 13] = [
-    (Reason::Stdio, "opened by stdio"),
-    (Reason::Mapping, "mapped"),
-    (Reason::Alignment, "misaligned O_DIRECT"),
-    (Reason::Flags, "call flags"),
-    (Reason::Length, "vectors too long"),
-    (Reason::Busy, "connections busy"),
-    (Reason::SizeLimit, "file size limit"),
-    (Reason::Append, "pwrite on O_APPEND"),
-    (Reason::Refused, "refused by the forwarder"),
-    (Reason::Outside, "outside the export"),
-    (Reason::Absent, "no forwarder"),
-    (Reason::Memory, "bad memory"),
-    (Reason::Child, "vfork child"),
-];
+pub(crate) use forebay_client::Cause as Reason;
 
 /// How many reasons there are.
-pub(crate) const REASON_COUNT: usize = REASONS.len();
+pub(crate) const REASON_COUNT: usize = Reason::ALL.len();
 
 /// What kind of call was forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,25 +69,16 @@ impl Snapshot {
         self.native.iter().sum()
     }
 
-    /// The reasons that occurred, as (number, text, calls).
-    pub(crate) fn reasons(&self) -> impl Iterator<Item = (u8, &'static str, u64)> + '_ {
-        REASONS
-            .iter()
-            .map(|&(reason, text)| (reason as u8, text, self.native[reason as usize]))
-            .filter(|&(_, _, calls)| calls > 0)
+    /// The reasons that occurred, and how often.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        let counted = Reason::ALL.iter().map(|&reason| (reason, self.native[reason as usize]));
+        counted.filter(|&(_, calls)| calls > 0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_reason_has_its_place_in_the_list() {
-        for (position, (reason, _)) in REASONS.iter().enumerate() {
-            assert_eq!(*reason as usize, position);
-        }
-    }
 
     #[test]
     fn taking_the_counters_starts_them_again() {

@@ -13,7 +13,7 @@ use crate::counter::{self, Kind, Reason};
 use crate::forward::{Failure, Outcome, Repeat, forward};
 use crate::position::{self, At, Reserved};
 use crate::settings::{self, Settings};
-use crate::sys;
+use crate::sys::{self, SignalsWait};
 
 /// The most that Linux moves in one call (`MAX_RW_COUNT`).
 pub(crate) const CALL_BYTES_MAX: usize = 0x7fff_f000;
@@ -44,6 +44,7 @@ fn try_read(number: RawFd, pieces: &[Piece], at: At) -> Result<usize, Outcome> {
             return Err(Outcome::Native);
         }
     }
+    let _undisturbed = SignalsWait::new();
     let reserved = at.reserve(number, length).ok_or(Outcome::Native)?;
     let range = ByteRange::new(Offset(reserved.start), Bytes(length));
     let read = forward(&file, settings, Repeat::Always, |connection, handle| {
@@ -71,6 +72,7 @@ fn try_write(number: RawFd, pieces: &[Piece], at: At) -> Result<usize, Outcome> 
     if has_size_limit() {
         return Err(native(Reason::SizeLimit));
     }
+    let _undisturbed = SignalsWait::new();
     if file.flags.contains(OFlags::APPEND) {
         return match at {
             At::Position => append(&file, pieces, settings),

@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use rustix::io::Errno;
 
 use crate::slot::{self, SLOTS};
+use crate::sys::SignalsWait;
 use crate::table::{self, State};
 use crate::{process, settings};
 
@@ -34,6 +35,7 @@ pub(crate) fn released(number: RawFd) -> Result<(), Errno> {
 }
 
 fn detach(number: RawFd) -> Result<(), Errno> {
+    let _undisturbed = SignalsWait::new();
     let attached = table::attached(number);
     let limit = settings::current().map_or(Duration::ZERO, |settings| settings.timeout);
     let mut late = Ok(());

@@ -11,6 +11,7 @@ use crate::absence::{self, Instead};
 use crate::classify;
 use crate::counter::{self, Kind, Reason};
 use crate::forward::{Failure, Outcome, Repeat, forward};
+use crate::sys::SignalsWait;
 use crate::{settings, table};
 
 /// How much a sync writes out.
@@ -102,6 +103,7 @@ fn forwarded(
             return Outcome::Native;
         }
     }
+    let _undisturbed = SignalsWait::new();
     let failure = match forward(&file, settings, Repeat::Always, act) {
         Ok(()) => {
             counter::forwarded(Kind::Other, 0);

@@ -7,6 +7,7 @@ use forebay_client::{Bye, Reason, Reasons};
 
 use crate::counter::{REASON_COUNT, Snapshot};
 use crate::slot::{self, SLOTS};
+use crate::sys::SignalsWait;
 use crate::text::Text;
 use crate::{process, say, settings, sys};
 
@@ -17,12 +18,13 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// process exits or is about to become another program; if that fails, connections are made again.
 pub(crate) fn leave() {
     let Some(settings) = settings::current().filter(|_| process::has_state()) else { return };
+    let _undisturbed = SignalsWait::new();
     let counted = Snapshot::take();
     let mut reasons = [Reason { reason: 0, calls: 0 }; REASON_COUNT];
     let count = counted
         .reasons()
         .zip(&mut reasons)
-        .map(|((reason, _, calls), room)| *room = Reason { reason, calls })
+        .map(|((reason, calls), room)| *room = Reason { reason: reason as u8, calls })
         .count();
     let mut said = Bye {
         forwarded: counted.forwarded_calls(),
@@ -59,9 +61,9 @@ impl fmt::Display for Summary<'_> {
             "forwarded {} reads ({} bytes), {} writes ({} bytes), {} other calls",
             calls[0], bytes[0], calls[1], bytes[1], calls[2]
         )?;
-        for (position, (_, reason, count)) in self.0.reasons().enumerate() {
+        for (position, (reason, count)) in self.0.reasons().enumerate() {
             let lead = if position == 0 { "; not forwarded:" } else { "," };
-            write!(f, "{lead} {count} {reason}")?;
+            write!(f, "{lead} {count} {}", reason.text())?;
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! A fixed number of places for connections, each held by one call at a time.
 //!
-//! A call takes whichever place is free. A signal handler that interrupts a call finds that call's
-//! place held and takes another; when all are held the call goes to the kernel. So no call ever
-//! waits for one that it interrupted, and nothing here allocates.
+//! A call takes whichever place is free; when all are held it goes to the kernel. Signals wait while
+//! a place is held, so a handler does not find its own thread's call half done; if one does (raised
+//! by other means), it just finds that place held. No call ever waits for another, and nothing here
+//! allocates.
 //!
 //! Only closing a descriptor may wait, for another thread's call on the same connection, because
 //! after `close` the forwarder's copy has to be gone. Where it must not wait, the holder closes it

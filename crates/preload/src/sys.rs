@@ -333,6 +333,32 @@ pub(crate) fn copy_pieces(from: *const Piece, into: &mut [Piece]) -> Result<(), 
     }
 }
 
+/// While this lives, the calling thread's signals wait, as they do while the kernel carries out I/O
+/// on a file: a handler that leaves by `longjmp` must not leave a half-finished call behind.
+pub(crate) struct SignalsWait(u64);
+
+impl SignalsWait {
+    /// From now on.
+    pub(crate) fn new() -> Self {
+        Self(signal_mask(libc::SIG_SETMASK, u64::MAX))
+    }
+}
+
+impl Drop for SignalsWait {
+    fn drop(&mut self) {
+        signal_mask(libc::SIG_SETMASK, self.0);
+    }
+}
+
+/// Changes the calling thread's signal mask, of which this kernel has 64 bits, and returns the one
+/// before. The C library's function would leave its own two signals out.
+fn signal_mask(how: i32, mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: reads and writes 8 bytes each, as the last argument says. It cannot fail.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, &raw const mask, &raw mut before, 8) };
+    before
+}
+
 /// Whether the calling thread is in a signal handler with a stack of its own, which is usually small.
 pub(crate) fn is_on_signal_stack() -> bool {
     let mut stack = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };

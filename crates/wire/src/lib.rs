@@ -20,6 +20,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod cause;
 mod cursor;
 mod error;
 mod header;
@@ -28,6 +29,7 @@ mod reply;
 mod request;
 mod small;
 
+pub use cause::Cause;
 pub use error::{DecodeError, Fault, NoRoom};
 pub use header::{FrameKind, HEADER_BYTES, Header};
 pub use list::{Item, List, ListIter, Ranges, Reason, Reasons};

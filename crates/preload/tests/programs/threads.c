@@ -1,5 +1,6 @@
 /* More threads than connections, closing and reopening; signal handlers that do I/O themselves. */
 #include "common.h"
+#include <setjmp.h>
 
 enum { THREADS = 40, ROUNDS = 30, LENGTH = 10000 };
 
@@ -65,6 +66,42 @@ static void handlers(void) {
     close(log_fd);
 }
 
+static sigjmp_buf out_of_handler;
+
+static void jumper(int signal) {
+    (void)signal;
+    siglongjmp(out_of_handler, 1);
+}
+
+/* A handler that never returns finds no call half done: the position is between two records. */
+static void jumps(void) {
+    enum { RECORD = 5000, RECORDS = 100 };
+    static char out[RECORD], in[RECORD];
+    int fd = open("jumped", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    for (int n = 0; n < RECORDS; n++) {
+        memset(out, n, RECORD);
+        MUST(write(fd, out, RECORD) == RECORD);
+    }
+    struct sigaction action = {.sa_handler = jumper};
+    MUST(sigaction(SIGALRM, &action, NULL) == 0);
+    static volatile int jumped;
+    for (jumped = 0; jumped < 100;) {
+        if (sigsetjmp(out_of_handler, 1)) {
+            jumped++;
+            MUST(lseek(fd, 0, SEEK_CUR) % RECORD == 0);
+        } else {
+            struct itimerval timer = {{0, 0}, {0, 300 + jumped * 10}};
+            MUST(setitimer(ITIMER_REAL, &timer, NULL) == 0);
+            for (;;) {
+                ssize_t length = read(fd, in, RECORD);
+                MUST(length == 0 || length == RECORD);
+                if (length == 0) MUST(lseek(fd, 0, SEEK_SET) == 0);
+            }
+        }
+    }
+    close(fd);
+}
+
 /* A thread that waits in read can be cancelled, as without the library. */
 static void *blocked(void *argument) {
     char text[1];
@@ -86,6 +123,7 @@ static void cancellation(void) {
 int main(void) {
     many_threads();
     handlers();
+    jumps();
     cancellation();
     printf("done\n");
     return 0;

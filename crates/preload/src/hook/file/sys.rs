@@ -1,8 +1,8 @@
 //! Calls about whole files, and mappings.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 
-use libc::{off_t, size_t};
+use libc::{off_t, size_t, ssize_t};
 use rustix::io::Errno;
 
 use crate::counter::Reason;
@@ -71,6 +71,37 @@ hook! {
     /// `posix_fadvise(2)`.
     fn posix_fadvise64(number: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int = libc::ENOSYS, |next| {
         numbered(file::advise(number, offset, length, advice), next)
+    }
+}
+
+hook! {
+    /// `sendfile(2)`, to count.
+    fn sendfile(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t = -1, |next| {
+        file::note(from, Reason::KernelCopy);
+        next()
+    }
+
+    /// As [`sendfile`].
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off_t, length: size_t) -> ssize_t = -1, |next| {
+        file::note(from, Reason::KernelCopy);
+        next()
+    }
+
+    /// `copy_file_range(2)`, to count.
+    fn copy_file_range(
+        from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint
+    ) -> ssize_t = -1, |next| {
+        file::note(from, Reason::KernelCopy);
+        next()
+    }
+
+    /// `splice(2)`, to count: one of the two is a pipe.
+    fn splice(
+        from: c_int, from_offset: *mut off_t, to: c_int, to_offset: *mut off_t, length: size_t, flags: c_uint
+    ) -> ssize_t = -1, |next| {
+        file::note(from, Reason::KernelCopy);
+        file::note(to, Reason::KernelCopy);
+        next()
     }
 }
 
