@@ -2,6 +2,7 @@
 //! through a forwarder, and comparing what it left behind; a forwarder in this process ([`Running`]).
 
 mod random;
+mod raw;
 mod running;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 pub use random::Random;
+pub use raw::{Frame, Raw, encoded, hello};
 pub use running::{Client, Running, range};
 
 /// How long anything in these tests may take before it counts as hung.
