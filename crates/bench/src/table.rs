@@ -9,7 +9,8 @@ const NOTHING: &str = "–";
 
 /// The report as text: the table, the ratios, the notes.
 pub fn table(report: &Report) -> String {
-    let mut text = grid(&lines(report));
+    let parameters = parameter_names(report).len();
+    let mut text = grid(&lines(report), parameters);
     let width = report.ratios.keys().map(String::len).max().unwrap_or_default();
     if !report.ratios.is_empty() {
         text.push('\n');
@@ -41,8 +42,7 @@ pub(crate) fn bytes(count: f64) -> String {
 
 /// Head and body, cell by cell.
 fn lines(report: &Report) -> Vec<Vec<String>> {
-    let parameters =
-        distinct(report.rows.iter().flat_map(|row| row.parameters.iter().map(|(name, _)| *name)));
+    let parameters = parameter_names(report);
     let values = distinct(report.rows.iter().map(|row| (row.name, row.unit)));
     let mut head: Vec<String> = parameters.iter().map(|name| heading(name)).collect();
     head.extend(values.iter().map(|(name, _)| heading(name)));
@@ -67,6 +67,10 @@ fn lines(report: &Report) -> Vec<Vec<String>> {
         lines.push(line);
     }
     lines
+}
+
+fn parameter_names(report: &Report) -> Vec<&'static str> {
+    distinct(report.rows.iter().flat_map(|row| row.parameters.iter().map(|(name, _)| *name)))
 }
 
 /// In order of first appearance.
@@ -120,15 +124,17 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Columns of equal width, to the right apart from names; an empty line where the first cell changes.
-fn grid(lines: &[Vec<String>]) -> String {
+/// Columns of equal width, to the right apart from parameters that are names; an empty line where
+/// the first cell changes.
+fn grid(lines: &[Vec<String>], parameters: usize) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let width = |column: usize| {
         lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default()
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let is_name = |column: usize| {
-        lines.iter().skip(2).any(|line| line[column].starts_with(|c: char| c.is_ascii_lowercase()))
+        let mut cells = lines.iter().skip(2).map(|line| &line[column]);
+        column < parameters && cells.any(|cell| cell.starts_with(|c: char| c.is_ascii_lowercase()))
     };
     let mut text = String::new();
     let mut group = "";

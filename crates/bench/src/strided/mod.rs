@@ -198,9 +198,11 @@ impl Measured {
         self.case.bytes() as f64 / self.seconds / 1e6
     }
 
-    /// Batches of one included: a request that was sent on at once is one.
-    fn batches(&self) -> f64 {
-        (self.status.scheduler.batches + self.status.scheduler.bypassed) as f64
+    /// How often something left the scheduler: in batches, or alone past the policy.
+    fn dispatches(&self) -> f64 {
+        let scheduler = &self.status.scheduler;
+        let requests = self.case.bytes() / self.case.granularity.0;
+        (scheduler.batches + requests.saturating_sub(scheduler.batched_requests)) as f64
     }
 
     fn counter(&self, name: &str) -> f64 {

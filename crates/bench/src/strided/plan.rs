@@ -39,7 +39,7 @@ impl Extent {
     /// 8 KiB … 4 MiB, in about three minutes.
     pub(crate) fn whole() -> Self {
         let granularities = (3..=12).map(|power| Bytes::kib(1 << power)).collect();
-        Self { granularities, seconds: 1.8, rounds_min: 2 }
+        Self { granularities, seconds: 1.4, rounds_min: 2 }
     }
 
     /// A look, in half a minute.
