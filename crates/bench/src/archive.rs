@@ -18,10 +18,12 @@ use crate::error::Error;
 use crate::report::Report;
 use crate::{Options, machine, strided, table};
 
-/// Writes the report wherever the options ask for.
-pub(crate) fn write(report: &Report, options: &Options) -> Result<(), Error> {
+/// Writes the report wherever the options ask for; where that was.
+pub(crate) fn write(report: &Report, options: &Options) -> Result<Vec<PathBuf>, Error> {
+    let mut written = Vec::new();
     if let Some(path) = &options.json {
         put(path, report.to_json())?;
+        written.push(path.clone());
     }
     if let Some(folder) = &options.output {
         let path = |extension: &str| folder.join(format!("{}.{extension}", report.suite));
@@ -31,11 +33,14 @@ pub(crate) fn write(report: &Report, options: &Options) -> Result<(), Error> {
         if let Some(chart) = strided::chart(report) {
             plot(&chart, path)?;
         }
+        written.push(folder.clone());
     }
     if let Some(runs) = &options.archive {
-        archive(report, &fresh(runs, report)?)?;
+        let folder = fresh(runs, report)?;
+        archive(report, &folder)?;
+        written.push(folder);
     }
-    Ok(())
+    Ok(written)
 }
 
 fn archive(report: &Report, folder: &Path) -> Result<(), Error> {
@@ -135,7 +140,8 @@ mod tests {
     fn a_folder_for_people_has_table_and_json() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("new/demo");
-        write(&report(), &Options { output: Some(output.clone()), ..Options::default() }).unwrap();
+        let options = Options { output: Some(output.clone()), ..Options::default() };
+        assert_eq!(write(&report(), &options).unwrap(), std::slice::from_ref(&output));
         assert!(output.join("core.json").exists() && output.join("core.txt").exists());
     }
 }

@@ -108,7 +108,8 @@ pub fn run(
     report.set("quick", options.quick);
     report.set("load_before", load);
     machine::describe(&mut report);
-    archive::write(&report, options)?;
+    let written = archive::write(&report, options)?;
+    report.notes.extend(written.iter().map(|place| format!("written to {}", place.display())));
     Ok(report)
 }
 
