@@ -23,10 +23,12 @@ use crate::library;
 
 mod home;
 mod report;
+mod service;
 mod signals;
 
 use home::Home;
 use report::Report;
+use service::Service;
 use signals::Signals;
 
 /// Runs a program with its I/O going through a forwarder of its own.
@@ -51,24 +53,13 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let forwarder = Forwarder::bind(&settings).map_err(|error| failed(&error))?;
     let environment =
         environment(&args, &library, &forwarder.endpoints()[0].to_string(), &prefixes, &settings)?;
-    let stopper = forwarder.stopper();
-    let thread = std::thread::Builder::new()
-        .name("forwarder".to_owned())
-        .spawn(move || forwarder.run())
-        .map_err(|error| failed(&error))?;
+    let mut signals = Signals::catch().map_err(|error| failed(&error))?;
+    let service = Service::start(forwarder).map_err(|error| failed(&error))?;
 
-    let outcome =
-        run_to_end(Command::new(&program).args(&args.command[1..]).envs(environment), &program);
-    stopper.stop();
-    let status = thread
-        .join()
-        .map_err(|_| {
-            Failure::new(
-                RUN_FAILED,
-                "the forwarder ended by a bug; please report the message above",
-            )
-        })?
-        .map_err(|error| Failure::new(RUN_FAILED, format!("the forwarder failed: {error}")))?;
+    let mut command = Command::new(&program);
+    command.args(&args.command[1..]).envs(environment);
+    let outcome = run_to_end(&mut command, &program, &mut signals);
+    let status = service.end(&mut signals)?;
     let code = exit_code(outcome?);
     Report { command: &args.command, exit_code: code, paths: &prefixes, status: &status }
         .write(&args)?;
@@ -76,17 +67,20 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Starts a program, passes signals on to it, and waits for its end.
-fn run_to_end(command: &mut Command, program: &Path) -> Result<ExitStatus, Failure> {
-    let failed = |error: io::Error| {
-        Failure::new(RUN_FAILED, format!("cannot watch {}: {error}", program.display()))
-    };
-    // Before the program starts, so that no signal and not its end is missed.
-    let mut signals = Signals::catch().map_err(failed)?;
+fn run_to_end(
+    command: &mut Command,
+    program: &Path,
+    signals: &mut Signals,
+) -> Result<ExitStatus, Failure> {
     let mut child = command.spawn().map_err(|error| {
         let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("cannot execute {}: {error}", program.display()))
     })?;
-    signals.pass_on_until_exit(&mut child).map_err(failed)
+    // Not before: the program keeps the limits that it was started with.
+    forebay_forwarder::raise_limits();
+    signals.pass_on_until_exit(&mut child).map_err(|error| {
+        Failure::new(RUN_FAILED, format!("cannot watch {}: {error}", program.display()))
+    })
 }
 
 /// As shells report it: the code, or 128 and the signal's number.

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_forwarder::Forwarder;
+use forebay_forwarder::{Forwarder, raise_limits};
 use forebay_forwarder::settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -34,6 +34,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &settings.listen.unix {
         remove_abandoned(path);
     }
+    raise_limits();
     let forwarder = Forwarder::bind(&settings).map_err(|error| failed(&error))?;
     for endpoint in forwarder.endpoints() {
         say(format_args!("forebay: serving on {endpoint}, policy {}", settings.scheduler.policy));

@@ -5,8 +5,9 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
+use forebay_client::{Connection, Endpoint, Limits, Who};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A directory for one test, with an empty library to preload.
@@ -116,6 +117,39 @@ fn a_signal_is_passed_on() {
     assert_eq!(line, "ready\n");
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+/// A run whose program has ended with 5 while a client is still connected.
+fn run_with_a_client_left_behind(scene: &Scene) -> (Child, Connection) {
+    let mut command = scene.run(&[], &["sh", "-c", "echo $FOREBAY_ENDPOINT; read line; exit 5"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut endpoint = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut endpoint).unwrap();
+    let endpoint: Endpoint = endpoint.trim().parse().unwrap();
+    let client = Connection::connect(&endpoint, &Who::default(), Limits::default()).unwrap();
+    drop(child.stdin.take());
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(said.next().unwrap().unwrap().contains("left behind"));
+    (child, client)
+}
+
+#[test]
+fn a_program_left_behind_is_still_served() {
+    let scene = Scene::new();
+    let (mut child, mut left_behind) = run_with_a_client_left_behind(&scene);
+    left_behind.status().unwrap();
+    drop(left_behind);
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_programs_left_behind() {
+    let scene = Scene::new();
+    let (mut child, mut left_behind) = run_with_a_client_left_behind(&scene);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    assert!(left_behind.status().is_err());
 }
 
 #[test]

@@ -7,8 +7,8 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 use signal_hook::consts::{
     SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
-use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
+use signal_hook::iterator::{Handle, SignalsInfo};
 
 const PASSED_ON: &[i32] =
     &[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT];
@@ -48,6 +48,27 @@ impl Signals {
             }
         }
         child.wait()
+    }
+
+    /// What ends [`until_woken`](Signals::until_woken).
+    pub(super) fn waking(&self) -> Waking {
+        Waking(self.0.handle())
+    }
+
+    /// Calls `end` at every signal that asks us to end, until woken.
+    pub(super) fn until_woken(&mut self, end: impl Fn()) {
+        let asks_to_end = |signal: &i32| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(signal);
+        self.0.forever().map(|info| info.si_signo).filter(asks_to_end).for_each(|_| end());
+    }
+}
+
+/// Ends a wait for signals, from another thread.
+pub(super) struct Waking(Handle);
+
+impl Waking {
+    /// Ends the wait, also one that begins later.
+    pub(super) fn wake(&self) {
+        self.0.close();
     }
 }
 
