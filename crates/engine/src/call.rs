@@ -77,7 +77,16 @@ impl Ranges {
             Self::Many(ranges) => ranges.get(index).copied(),
         }
     }
-    pub(crate) fn length(&self) -> u64 {
+    /// How many ranges.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Many(ranges) => ranges.len(),
+        }
+    }
+
+    /// How many bytes all of them cover together.
+    pub fn length(&self) -> u64 {
         match self {
             Self::One(range) => range.length().0,
             Self::Many(ranges) => ranges.iter().map(|range| range.length().0).sum(),

@@ -239,6 +239,11 @@ impl Engine {
         self.scheduler.switch_policy(now, policy);
     }
 
+    /// What it may use.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// What was done so far.
     pub fn counters(&self) -> Counters {
         self.counters

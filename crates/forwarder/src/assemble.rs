@@ -25,7 +25,7 @@ const SMALL_REQUEST: Bytes = Bytes::kib(8);
 
 /// The engine that the settings ask for, and its pool.
 pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool), Error> {
-    let pool = pool(&settings.pool, settings.session.chunk_bytes_max)?;
+    let pool = pool(&settings.pool, &settings.session)?;
     let store = store(settings)?;
     let depth = match settings.store.depth {
         0 => store.depth_default(),
@@ -37,13 +37,21 @@ pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool), Error> {
     Ok((Engine::new(options, scheduler, store, pool.clone()), pool))
 }
 
-fn pool(settings: &settings::Pool, chunk: Bytes) -> Result<Pool, Error> {
+fn pool(settings: &settings::Pool, session: &settings::Session) -> Result<Pool, Error> {
     let reserve = settings.reserve();
-    if reserve < chunk || settings.bytes - reserve < chunk {
+    // Blocks are powers of two: a chunk of 260 KiB takes 512.
+    let block = |bytes: Bytes| Bytes(bytes.0.next_power_of_two());
+    let chunk = block(session.chunk_bytes_max);
+    let payload = chunk.max(block(session.eager_bytes_max));
+    if reserve < chunk || settings.bytes - reserve < payload {
         let text = format!(
-            "{} with pool.reserve_percent = {}: the reserve and the rest must each hold a chunk \
-             (session.chunk_bytes_max = {})",
-            settings.bytes.0, settings.reserve_percent, chunk.0
+            "{} with pool.reserve_percent = {}: the reserve must hold a chunk ({} for \
+             session.chunk_bytes_max = {}), and the rest a chunk and an eager payload ({})",
+            settings.bytes.0,
+            settings.reserve_percent,
+            chunk.0,
+            session.chunk_bytes_max.0,
+            payload.0
         );
         return Err(Error::Setting { key: "pool.bytes", text });
     }

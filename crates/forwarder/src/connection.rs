@@ -23,6 +23,18 @@ const DESCRIPTORS_MAX: usize = 64;
 /// Bytes taken from one connection before the others get their turn.
 const TURN_BYTES: usize = 4 << 20;
 
+/// Requests taken from one connection before the others get their turn.
+const TURN_REQUESTS: usize = 64;
+
+/// Answers that may wait for a peer to take them before nothing more is read from it.
+const FRAMES_MAX: usize = 256;
+
+/// Ranges of unanswered requests beyond which nothing more is read from a peer.
+const RANGES_MAX: usize = 16_384;
+
+/// Progress that renews a peer's time-out, unless it has given or taken everything.
+const PROGRESS_BYTES: u64 = 64 << 10;
+
 /// Why a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -42,19 +54,55 @@ pub(crate) struct Connection {
     /// Bytes received behind a payload for which there is no memory yet.
     pending: Vec<u8>,
     descriptors: VecDeque<OwnedFd>,
-    /// Calls that are not answered, by tag.
-    calls: Vec<(u64, CallKey)>,
+    /// A descriptor came for which there was no room.
+    has_lost_descriptor: bool,
+    /// Whether files may be opened by path: over the network beneath the export, on this host by the same user.
+    may_open_paths: bool,
+    /// Calls that are not answered, in the order of their tags.
+    calls: Vec<Call>,
     bye: Option<Bye>,
     /// Waits for memory, so nothing is read.
     is_paused: bool,
-    is_resumed: bool,
-    has_said_hello: bool,
-    introduction: Option<u64>,
+    /// Requests that may still be taken in this turn.
+    requests_left: usize,
+    /// The process and what the scheduler knows it as, after its hello.
+    who: Option<(u64, ClientId)>,
     /// Payload that was asked for and has not come.
     owed_bytes: u64,
-    last_progress: Timestamp,
+    input: Progress,
+    output: Progress,
     /// What epoll has been told to watch.
     pub(crate) watched: EventFlags,
+}
+
+/// A call that is not answered.
+struct Call {
+    tag: u64,
+    key: CallKey,
+    /// Memory that a read may hold.
+    claimed_bytes: u64,
+    ranges_count: usize,
+}
+
+/// When something last moved in one direction.
+#[derive(Clone, Copy)]
+struct Progress {
+    since: Timestamp,
+    moved_bytes: u64,
+}
+
+impl Progress {
+    fn start(now: Timestamp) -> Self {
+        Self { since: now, moved_bytes: 0 }
+    }
+
+    /// A trickle does not count as moving.
+    fn note(&mut self, bytes: usize, now: Timestamp) {
+        self.moved_bytes += bytes as u64;
+        if self.moved_bytes >= PROGRESS_BYTES {
+            *self = Self::start(now);
+        }
+    }
 }
 
 /// A client that is leaving.
@@ -65,25 +113,23 @@ struct Bye {
 
 /// What a client asks for, freed from the bytes that it came in.
 enum Asked {
-    Hello { client: u64 },
+    Hello { process: u64 },
     Open { tag: u64, flags: u32, descriptor: Descriptor, path: Vec<u8> },
     Call { tag: u64, file: FileKey, action: Action, ranges: Ranges, eager: bool },
     Stat { tag: u64, file: FileKey },
     Close { tag: u64, file: FileKey },
     Status { tag: u64 },
-    Bye { tag: u64, reasons: Vec<(u8, u64)>, forwarded: u64 },
-}
-
-/// How far a connection came with its input.
-enum Progress {
-    /// All of it was taken.
-    Taken,
-    /// The rest has to wait for memory.
-    Paused,
+    Bye { tag: u64, reasons: Vec<(u8, u64)> },
 }
 
 impl Connection {
-    pub(crate) fn new(key: u64, stream: Stream, limits: Limits, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        key: u64,
+        stream: Stream,
+        limits: Limits,
+        may_open_paths: bool,
+        now: Timestamp,
+    ) -> Self {
         Self {
             key,
             stream,
@@ -91,14 +137,16 @@ impl Connection {
             outgoing: Outgoing::default(),
             pending: Vec::new(),
             descriptors: VecDeque::new(),
+            has_lost_descriptor: false,
+            may_open_paths,
             calls: Vec::new(),
             bye: None,
             is_paused: false,
-            is_resumed: false,
-            has_said_hello: false,
-            introduction: None,
+            requests_left: TURN_REQUESTS,
+            who: None,
             owed_bytes: 0,
-            last_progress: now,
+            input: Progress::start(now),
+            output: Progress::start(now),
             watched: EventFlags::IN,
         }
     }
@@ -108,45 +156,58 @@ impl Connection {
     }
 
     /// What epoll should watch for.
-    pub(crate) fn interest(&self) -> EventFlags {
+    pub(crate) fn interest(&self, shared: &Shared) -> EventFlags {
         let mut wanted = EventFlags::empty();
-        wanted.set(EventFlags::IN, !self.is_paused);
+        wanted.set(EventFlags::IN, self.pending.is_empty() && self.may_read(shared));
         wanted.set(EventFlags::OUT, !self.outgoing.is_empty());
         wanted
     }
 
-    /// Whether memory has come for what waited for it, since the last question.
-    pub(crate) fn take_resumed(&mut self) -> bool {
-        std::mem::take(&mut self.is_resumed)
+    /// Whether input is there that could be taken without waiting for the socket.
+    pub(crate) fn has_more(&self, shared: &Shared) -> bool {
+        !self.pending.is_empty() && self.may_read(shared)
     }
 
-    /// The client's name, once, after its hello.
-    pub(crate) fn take_introduction(&mut self) -> Option<u64> {
-        self.introduction.take()
+    pub(crate) fn has_output(&self) -> bool {
+        !self.outgoing.is_empty()
     }
 
     /// Whether nothing would be read although the peer has hung up.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.is_paused
+    pub(crate) fn is_deaf(&self, shared: &Shared) -> bool {
+        !self.may_read(shared)
     }
 
     /// How long the peer has owed something without moving; 0 if it owes nothing.
-    pub(crate) fn stalled_for(&self, now: Timestamp) -> Nanos {
-        let owes_payload = self.session.payload().is_some() && !self.is_paused;
-        let owes = !self.outgoing.is_empty()
-            || self.owed_bytes > 0
-            || owes_payload
-            || !self.has_said_hello;
-        if owes { now - self.last_progress } else { Nanos::ZERO }
+    pub(crate) fn stalled_for(&self, shared: &Shared) -> Nanos {
+        let owes_payload = self.owed_bytes > 0 || self.session.payload().is_some();
+        let owes_input = self.who.is_none() || (owes_payload && self.may_read(shared));
+        let input = if owes_input { shared.now - self.input.since } else { Nanos::ZERO };
+        let owes_output = !self.outgoing.is_empty();
+        let output = if owes_output { shared.now - self.output.since } else { Nanos::ZERO };
+        input.max(output)
     }
 
-    /// Takes what the peer has sent.
+    /// Whether anything is read now: payload unless there is no memory for it, requests unless the
+    /// peer has too much unanswered or untaken already.
+    fn may_read(&self, shared: &Shared) -> bool {
+        !self.is_paused && (self.session.payload().is_some() || self.may_ask(shared))
+    }
+
+    fn may_ask(&self, shared: &Shared) -> bool {
+        let claimed: u64 = self.calls.iter().map(|call| call.claimed_bytes).sum();
+        let ranges: usize = self.calls.iter().map(|call| call.ranges_count).sum();
+        !shared.is_stopping
+            && self.outgoing.frames_count() < FRAMES_MAX
+            && claimed + self.outgoing.payload_bytes() < shared.read_share_bytes
+            && ranges < RANGES_MAX
+    }
+
+    /// Takes what the peer has sent, as much as its turn allows.
     pub(crate) fn read(&mut self, shared: &mut Shared) -> Result<(), Ending> {
+        self.requests_left = TURN_REQUESTS;
         if !self.pending.is_empty() {
             let pending = std::mem::take(&mut self.pending);
-            if let Progress::Paused = self.take_input(&pending, shared)? {
-                return Ok(());
-            }
+            self.take_input(&pending, shared)?;
         }
         let mut scratch = std::mem::take(&mut shared.scratch);
         let outcome = self.read_stream(&mut scratch, shared);
@@ -156,78 +217,76 @@ impl Connection {
 
     fn read_stream(&mut self, scratch: &mut [u8], shared: &mut Shared) -> Result<(), Ending> {
         let mut taken_bytes = 0;
-        while taken_bytes < TURN_BYTES && !self.is_paused {
-            let (count, wanted) = match self.session.payload() {
+        while taken_bytes < TURN_BYTES && self.pending.is_empty() && self.may_read(shared) {
+            let received = match self.session.payload() {
                 Some(_) => self.read_payload(scratch, shared)?,
                 None => self.read_frames(scratch, shared)?,
             };
-            taken_bytes += count;
-            if count < wanted {
+            taken_bytes += received.count;
+            if received.is_drained {
                 break;
             }
-        }
-        if taken_bytes > 0 {
-            self.last_progress = shared.now;
         }
         Ok(())
     }
 
-    /// Receives payload straight into the memory it belongs in: how much came, of how much.
+    /// Receives payload straight into the memory it belongs in.
     fn read_payload(
         &mut self,
         scratch: &mut [u8],
         shared: &mut Shared,
-    ) -> Result<(usize, usize), Ending> {
+    ) -> Result<Received, Ending> {
         let payload = self.session.payload().expect("the caller has looked");
         let Some(call) = self.find_call(payload.tag) else {
             // The call was refused, its payload is on its way all the same.
             let length = scratch.len().min(payload.length as usize);
-            let count = receive(&self.stream, &mut scratch[..length])?;
-            self.session.payload_received(count);
-            return Ok((count, length));
+            let received = receive(&self.stream, &mut scratch[..length])?;
+            self.session.payload_received(received.count);
+            return Ok(received);
         };
-        let (count, length) = match shared.engine.sink(call, payload.offset) {
+        let received = match shared.engine.sink(call, payload.offset) {
             Sink::Into(room) => {
                 let length = room.len().min(payload.length as usize);
-                (receive(&self.stream, &mut room[..length])?, length)
+                receive(&self.stream, &mut room[..length])?
             }
             Sink::Wait => {
                 self.is_paused = true;
-                return Ok((0, 1));
+                return Ok(Received { count: 0, is_drained: true });
             }
         };
-        self.payload_moved(call, payload.offset, count, shared);
-        Ok((count, length))
+        self.payload_moved(call, payload.offset, received.count, shared);
+        Ok(received)
     }
 
-    fn read_frames(
-        &mut self,
-        scratch: &mut [u8],
-        shared: &mut Shared,
-    ) -> Result<(usize, usize), Ending> {
-        let count = if self.stream.carries_descriptors() {
-            let received = self.stream.receive_with_descriptor(scratch);
-            let received = match received {
-                Err(Errno::AGAIN) => return Ok((0, 1)),
-                other => other.map_err(|_| Ending::Left)?,
-            };
-            self.descriptors.extend(received.descriptor);
-            if self.descriptors.len() > DESCRIPTORS_MAX {
-                return Err(Ending::Violation);
-            }
-            if received.count == 0 {
-                return Err(Ending::Left);
-            }
-            received.count
+    fn read_frames(&mut self, scratch: &mut [u8], shared: &mut Shared) -> Result<Received, Ending> {
+        let received = if self.stream.carries_descriptors() {
+            self.receive_with_descriptor(scratch)?
         } else {
             receive(&self.stream, scratch)?
         };
-        self.take_input(&scratch[..count], shared)?;
-        Ok((count, scratch.len()))
+        self.take_input(&scratch[..received.count], shared)?;
+        Ok(received)
     }
 
-    /// Takes bytes of the stream: frames, and payload into its memory.
-    fn take_input(&mut self, mut input: &[u8], shared: &mut Shared) -> Result<Progress, Ending> {
+    fn receive_with_descriptor(&mut self, scratch: &mut [u8]) -> Result<Received, Ending> {
+        let received = match self.stream.receive_with_descriptor(scratch) {
+            Err(Errno::AGAIN) => return Ok(Received { count: 0, is_drained: true }),
+            Err(_) => return Err(Ending::Left),
+            Ok(received) if received.count == 0 => return Err(Ending::Left),
+            Ok(received) => received,
+        };
+        self.descriptors.extend(received.descriptor);
+        self.has_lost_descriptor |= received.is_descriptor_lost;
+        if self.descriptors.len() > DESCRIPTORS_MAX {
+            turn_away(&self.stream, Errno::PROTO, "more descriptors than opens");
+            return Err(Ending::Violation);
+        }
+        Ok(Received { count: received.count, is_drained: received.count < scratch.len() })
+    }
+
+    /// Takes bytes of the stream: frames, and payload into its memory. What cannot be taken yet is
+    /// kept for later.
+    fn take_input(&mut self, mut input: &[u8], shared: &mut Shared) -> Result<(), Ending> {
         while !input.is_empty() {
             if let Some(payload) = self.session.payload() {
                 let length = input.len().min(payload.length as usize);
@@ -246,12 +305,16 @@ impl Connection {
                         Sink::Wait => {
                             self.is_paused = true;
                             self.pending.extend_from_slice(input);
-                            return Ok(Progress::Paused);
+                            return Ok(());
                         }
                     },
                 };
                 input = &input[taken..];
                 continue;
+            }
+            if self.requests_left == 0 || !self.may_ask(shared) {
+                self.pending.extend_from_slice(input);
+                return Ok(());
             }
             let (consumed, asked) = match self.session.receive(input) {
                 Ok((consumed, event)) => (consumed, event.map(Asked::from)),
@@ -259,25 +322,26 @@ impl Connection {
             };
             input = &input[consumed..];
             if let Some(asked) = asked {
+                self.requests_left -= 1;
                 self.accept(asked, shared);
             } else if consumed == 0 && self.session.payload().is_none() {
                 break;
             }
         }
-        Ok(Progress::Taken)
+        Ok(())
     }
 
     fn payload_moved(&mut self, call: CallKey, offset: u64, count: usize, shared: &mut Shared) {
         self.session.payload_received(count);
         self.owed_bytes = self.owed_bytes.saturating_sub(count as u64);
+        self.input.note(count, shared.now);
         shared.engine.filled(shared.now, call, offset, count, &mut shared.events);
     }
 
     fn accept(&mut self, asked: Asked, shared: &mut Shared) {
         match asked {
-            Asked::Hello { client } => {
-                self.has_said_hello = true;
-                self.introduction = Some(client);
+            Asked::Hello { process } => {
+                self.who = Some((process, shared.enter(process)));
                 self.outgoing.push(self.session.welcome(self.key));
             }
             Asked::Open { tag, flags, descriptor, path } => {
@@ -302,8 +366,8 @@ impl Connection {
                 shared.engine.close(file, Some(origin), &mut shared.events);
             }
             Asked::Status { tag } => self.send_status(tag, shared),
-            Asked::Bye { tag, reasons, forwarded } => {
-                shared.note_bye(&reasons, forwarded);
+            Asked::Bye { tag, reasons } => {
+                shared.note_bye(&reasons);
                 let files: Vec<_> = self.session.files().collect();
                 self.bye = Some(Bye { tag, files_left: files.len() });
                 let origin = self.origin(tag);
@@ -326,8 +390,14 @@ impl Connection {
         let how = match descriptor {
             Descriptor::Sent => match self.descriptors.pop_front() {
                 Some(descriptor) => OpenHow::Descriptor(descriptor),
+                None if std::mem::take(&mut self.has_lost_descriptor) => {
+                    return self.answer_errno(tag, Errno::MFILE);
+                }
                 None => return self.answer_errno(tag, Errno::BADF),
             },
+            Descriptor::Absent if !self.may_open_paths => {
+                return self.answer_errno(tag, Errno::ACCESS);
+            }
             Descriptor::Absent => OpenHow::Beneath {
                 path: std::ffi::OsString::from_vec(path).into(),
                 flags: flags.cast_signed(),
@@ -348,9 +418,17 @@ impl Connection {
         eager: bool,
         shared: &mut Shared,
     ) {
+        let claimed_bytes = match action {
+            Action::Read => ranges.length().min(shared.read_window_bytes),
+            _ => 0,
+        };
+        let ranges_count = ranges.count();
+        if eager {
+            self.input = Progress::start(shared.now);
+        }
         let order = Order {
             origin: self.origin(tag),
-            client: ClientId(self.key as u32),
+            client: self.who.map_or(ClientId(u32::MAX), |(_, client)| client),
             class: ClassId(0),
             file,
             action,
@@ -358,22 +436,28 @@ impl Connection {
             eager,
         };
         match shared.engine.submit(shared.now, order, &mut shared.events) {
-            Ok(call) => self.calls.push((tag, call)),
+            Ok(key) => self.calls.push(Call { tag, key, claimed_bytes, ranges_count }),
             Err(errno) => self.answer_errno(tag, errno),
         }
     }
 
     /// Takes an event of the engine for this connection.
-    pub(crate) fn deliver(&mut self, event: Event) {
+    pub(crate) fn deliver(&mut self, event: Event, now: Timestamp) {
+        if self.outgoing.is_empty() {
+            self.output = Progress::start(now);
+        }
         match event {
             Event::Pull { origin, offset, length, .. } => {
+                if self.owed_bytes == 0 {
+                    self.input = Progress::start(now);
+                }
                 self.owed_bytes += length;
                 let length = u32::try_from(length).expect("at most a chunk");
                 self.outgoing.push(self.session.grant(origin.tag, offset, length));
             }
             Event::Resume { .. } => {
                 self.is_paused = false;
-                self.is_resumed = true;
+                self.input = Progress::start(now);
             }
             Event::Data { origin, part, offset, buffer } => {
                 let length = u32::try_from(buffer.len()).expect("at most a chunk");
@@ -385,7 +469,9 @@ impl Connection {
     }
 
     fn finish(&mut self, tag: u64, outcome: Result<Bytes, Errno>, end: Offset) {
-        self.calls.retain(|(other, _)| *other != tag);
+        if let Ok(idx) = self.calls.binary_search_by_key(&tag, |call| call.tag) {
+            self.calls.remove(idx);
+        }
         match &mut self.bye {
             Some(bye) if bye.tag == tag => bye.files_left -= 1,
             _ => {
@@ -433,19 +519,27 @@ impl Connection {
         let sent = self.outgoing.send(&self.stream, |part| engine.sent(part));
         match sent {
             Ok(count) => {
-                if count > 0 {
-                    self.last_progress = shared.now;
-                }
+                self.output.note(count, shared.now);
                 Ok(())
             }
             Err(_) => Err(Ending::Left),
         }
     }
 
+    /// Tells the peer that the forwarder stops, unless it is in the middle of a frame.
+    pub(crate) fn tell_stop(&self) {
+        if self.outgoing.is_empty() {
+            turn_away(&self.stream, Errno::SHUTDOWN, "the forwarder stops");
+        }
+    }
+
     /// Gives back everything that the connection held.
     pub(crate) fn bury(self, shared: &mut Shared) {
-        for (_, call) in &self.calls {
-            shared.engine.abandon(shared.now, *call, &mut shared.events);
+        for call in &self.calls {
+            shared.engine.abandon(shared.now, call.key, &mut shared.events);
+        }
+        if let Some((process, _)) = self.who {
+            shared.leave(process);
         }
         for file in self.session.files() {
             shared.engine.close(file, None, &mut shared.events);
@@ -455,12 +549,15 @@ impl Connection {
     /// Tells the peer which rule it broke, as far as its socket takes it.
     fn refuse(&mut self, violation: &Violation) -> Ending {
         let _ = self.outgoing.send(&self.stream, |_| {});
-        let _ = self.stream.send(&[IoSlice::new(&violation.refusal())]);
+        if self.outgoing.is_empty() {
+            let _ = self.stream.send(&[IoSlice::new(&violation.refusal())]);
+        }
         Ending::Violation
     }
 
     fn find_call(&self, tag: u64) -> Option<CallKey> {
-        self.calls.iter().find(|(other, _)| *other == tag).map(|(_, call)| *call)
+        let found = self.calls.binary_search_by_key(&tag, |call| call.tag);
+        found.ok().map(|idx| self.calls[idx].key)
     }
 
     fn origin(&self, tag: u64) -> Origin {
@@ -468,12 +565,19 @@ impl Connection {
     }
 }
 
-/// Receives what is there; nothing there yet is 0, the end of the stream is an ending.
-fn receive(stream: &Stream, room: &mut [u8]) -> Result<usize, Ending> {
+/// What one receive brought.
+struct Received {
+    count: usize,
+    /// Nothing more is there now.
+    is_drained: bool,
+}
+
+/// Receives what is there; the end of the stream is an ending.
+fn receive(stream: &Stream, room: &mut [u8]) -> Result<Received, Ending> {
     match stream.receive(&mut [IoSliceMut::new(room)]) {
         Ok(0) => Err(Ending::Left),
-        Ok(count) => Ok(count),
-        Err(Errno::AGAIN) => Ok(0),
+        Ok(count) => Ok(Received { count, is_drained: count < room.len() }),
+        Err(Errno::AGAIN) => Ok(Received { count: 0, is_drained: true }),
         Err(_) => Err(Ending::Left),
     }
 }
@@ -495,7 +599,7 @@ impl From<server::Event<'_, FileKey>> for Asked {
         };
         let nowhere = forebay_units::ByteRange::default();
         match event {
-            E::Hello(hello) => Self::Hello { client: hello.client },
+            E::Hello(hello) => Self::Hello { process: hello.client },
             E::Open { tag, open } => Self::Open {
                 tag,
                 flags: open.flags,
@@ -529,7 +633,6 @@ impl From<server::Event<'_, FileKey>> for Asked {
             E::Status { tag } => Self::Status { tag },
             E::Bye { tag, bye } => Self::Bye {
                 tag,
-                forwarded: bye.forwarded,
                 reasons: bye.reasons.iter().map(|reason| (reason.reason, reason.calls)).collect(),
             },
         }

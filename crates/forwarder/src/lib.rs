@@ -27,6 +27,7 @@ use std::sync::Arc;
 use forebay_transport::{Endpoint, Listener};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use crate::settings::Settings;
 pub use crate::status::Status;
@@ -70,6 +71,17 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// Lets this process have as many descriptors and as large files as it may: a forwarder holds one
+/// descriptor a connection and one an open file, and what a client may write is the client's limit.
+/// Children inherit it, so a program that starts others does so first.
+pub fn raise_limits() {
+    for resource in [Resource::Nofile, Resource::Fsize] {
+        let limit = getrlimit(resource);
+        // Nothing forbids a soft limit up to the hard one.
+        let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });
+    }
+}
+
 /// A forwarder that listens, and serves once it runs.
 pub struct Forwarder {
     shard: Shard,
@@ -82,10 +94,20 @@ pub struct Forwarder {
 pub struct Stopper(Arc<OwnedFd>);
 
 impl Stopper {
-    /// Tells the forwarder to stop; it does so once it has finished its turn.
+    /// Tells the forwarder to take no more requests, to answer those it has, and to stop.
     pub fn stop(&self) {
+        self.tell(shard::STOP_NOW);
+    }
+
+    /// Tells the forwarder to stop as soon as no client is connected: those that are may finish
+    /// what they do, and are still served.
+    pub fn stop_when_unused(&self) {
+        self.tell(shard::STOP_WHEN_UNUSED);
+    }
+
+    fn tell(&self, what: u64) {
         // The counter can only be full if it was told before.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.0, &what.to_ne_bytes());
     }
 }
 

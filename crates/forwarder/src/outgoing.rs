@@ -18,6 +18,8 @@ pub(crate) struct Outgoing {
     frames: VecDeque<Frame>,
     /// Bytes of the first frame that have been sent.
     sent_bytes: usize,
+    /// Payload in the pool's buffers.
+    payload_bytes: u64,
 }
 
 struct Frame {
@@ -61,7 +63,16 @@ impl Outgoing {
     }
 
     pub(crate) fn push_data(&mut self, head: Small, data: Buffer, part: PartKey) {
+        self.payload_bytes += data.len() as u64;
         self.frames.push_back(Frame { head: Head::Small(head), payload: Some((data, part)) });
+    }
+
+    pub(crate) fn frames_count(&self) -> usize {
+        self.frames.len()
+    }
+
+    pub(crate) fn payload_bytes(&self) -> u64 {
+        self.payload_bytes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -118,6 +129,7 @@ impl Outgoing {
             }
             self.sent_bytes -= length;
             if let Some((buffer, part)) = self.frames.pop_front().and_then(|frame| frame.payload) {
+                self.payload_bytes -= buffer.len() as u64;
                 drop(buffer);
                 left(part);
             }

@@ -8,7 +8,6 @@
 //! done. So a connection that has bytes to send waits for room in its socket, a paused one for
 //! memory, and the engine for its store, a timer or a request; nothing waits for the loop.
 
-use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 
 use forebay_engine::{Engine, Event};
@@ -43,20 +42,35 @@ mod token {
 const STALL_CHECK_MIN: Nanos = Nanos::millis(10);
 const STALL_CHECK_MAX: Nanos = Nanos::secs(1);
 
+/// How long a forwarder that was told to stop waits for answers to be ready and taken.
+const STOP_GRACE: Nanos = Nanos::secs(2);
+
 /// Bytes taken from a socket at once when no payload is expected.
 const SCRATCH_BYTES: usize = 64 << 10;
+
+/// What is written to the stop descriptor. The kernel adds up what several threads write, so the
+/// greater one stands where the sum of many smaller ones does not reach.
+pub(crate) const STOP_WHEN_UNUSED: u64 = 1;
+pub(crate) const STOP_NOW: u64 = 1 << 32;
 
 pub(crate) struct Shard {
     clock: Clock,
     epoll: OwnedFd,
-    /// Watched by epoll, so it stays open.
-    _stop: OwnedFd,
+    stop: OwnedFd,
+    stops_when_unused: bool,
     listeners: Vec<Listener>,
     allowed: Vec<Network>,
     limits: settings::Session,
     connections: SlotMap<ConnectionKey, Connection>,
     shared: Shared,
-    processes: HashSet<u64>,
+    /// Connections with input that is here already and has to wait for its next turn.
+    unfinished: Vec<ConnectionKey>,
+    /// Events in the course of being delivered, and whom they concern; kept for their allocations.
+    delivering: Vec<Event>,
+    touched: Vec<ConnectionKey>,
+    is_accepting: bool,
+    /// While stopping: when to give up on what is not answered.
+    stops_at: Option<Timestamp>,
     next_stall_check: Timestamp,
 }
 
@@ -82,13 +96,18 @@ impl Shard {
         Ok(Self {
             clock: Clock::start(),
             epoll,
-            _stop: stop,
+            stop,
+            stops_when_unused: false,
             listeners,
             allowed,
             limits,
             connections: SlotMap::with_key(),
             shared: Shared::new(engine, pool, SCRATCH_BYTES),
-            processes: HashSet::new(),
+            unfinished: Vec::new(),
+            delivering: Vec::new(),
+            touched: Vec::new(),
+            is_accepting: true,
+            stops_at: None,
             next_stall_check: Timestamp(0),
         })
     }
@@ -109,7 +128,8 @@ impl Shard {
             self.shared.now = self.clock.now();
             for event in ready.drain(..) {
                 match event.data.u64() {
-                    token::STOP => return Ok(self.shared.status()),
+                    token::STOP if self.told_to_stop() >= STOP_NOW => self.begin_stop(),
+                    token::STOP => self.stops_when_unused = true,
                     token::STORE => {}
                     number if number < token::LISTENERS + self.listeners.len() as u64 => {
                         self.accept(usize::try_from(number - token::LISTENERS).unwrap_or(0));
@@ -119,9 +139,63 @@ impl Shard {
                     }
                 }
             }
+            for key in std::mem::take(&mut self.unfinished) {
+                self.serve(key, epoll::EventFlags::IN);
+            }
             self.settle();
             self.drop_stalled();
+            if self.has_stopped() {
+                return Ok(self.shared.status());
+            }
         }
+    }
+
+    /// Takes no new connections and no new requests, and lets what was asked for be answered.
+    fn begin_stop(&mut self) {
+        self.accept_or_not(false);
+        self.shared.is_stopping = true;
+        self.stops_at = Some(self.shared.now + STOP_GRACE);
+        for key in self.connections.keys().collect::<Vec<_>>() {
+            self.watch(key);
+        }
+    }
+
+    /// Whether nobody is left to serve: it was told to stop and everything is answered or the time
+    /// for that is over, or it was told to stop when unused and is.
+    fn has_stopped(&self) -> bool {
+        if self.stops_when_unused && self.connections.is_empty() {
+            return true;
+        }
+        let Some(limit) = self.stops_at else { return false };
+        let is_quiet = self.shared.engine.calls_count() == 0
+            && !self.connections.values().any(Connection::has_output);
+        let is_over = is_quiet || self.shared.now >= limit;
+        if is_over {
+            self.connections.values().for_each(Connection::tell_stop);
+        }
+        is_over
+    }
+
+    /// Watches the listening sockets or leaves their peers waiting.
+    fn accept_or_not(&mut self, is_accepting: bool) {
+        if self.is_accepting == is_accepting {
+            return;
+        }
+        self.is_accepting = is_accepting;
+        let mut wanted = epoll::EventFlags::empty();
+        wanted.set(epoll::EventFlags::IN, is_accepting);
+        for (listener, number) in self.listeners.iter().zip(token::LISTENERS..) {
+            epoll::modify(&self.epoll, listener, epoll::EventData::new_u64(number), wanted)
+                .expect("the listener was added at the start");
+        }
+    }
+
+    /// What was written to the stop descriptor since it was last read.
+    fn told_to_stop(&self) -> u64 {
+        let mut sum = [0; 8];
+        // It is readable, or nobody would have asked.
+        let _ = rustix::io::read(&self.stop, &mut sum);
+        u64::from_ne_bytes(sum)
     }
 
     /// Turns the engine and delivers what comes out, until nothing moves.
@@ -131,21 +205,23 @@ impl Shard {
             if self.shared.events.is_empty() {
                 return;
             }
-            let mut touched = Vec::new();
-            for event in std::mem::take(&mut self.shared.events) {
+            std::mem::swap(&mut self.delivering, &mut self.shared.events);
+            for event in self.delivering.drain(..) {
                 let key = ConnectionKey::from(KeyData::from_ffi(connection_of(&event)));
                 if let Some(connection) = self.connections.get_mut(key) {
-                    connection.deliver(event);
-                    if touched.last() != Some(&key) {
-                        touched.push(key);
+                    connection.deliver(event, self.shared.now);
+                    if self.touched.last() != Some(&key) {
+                        self.touched.push(key);
                     }
                 }
             }
-            touched.sort_unstable();
-            touched.dedup();
-            for key in touched {
+            self.touched.sort_unstable();
+            self.touched.dedup();
+            let mut touched = std::mem::take(&mut self.touched);
+            for key in touched.drain(..) {
                 self.serve(key, epoll::EventFlags::OUT);
             }
+            self.touched = touched;
         }
     }
 
@@ -153,21 +229,21 @@ impl Shard {
     fn serve(&mut self, key: ConnectionKey, flags: epoll::EventFlags) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let has_hung_up = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
-        let mut outcome = match connection.is_paused() && has_hung_up {
+        let mut outcome = match has_hung_up && connection.is_deaf(&self.shared) {
             true => Err(Ending::Left),
             false => connection.write(&mut self.shared),
         };
-        let has_input = flags.intersects(!epoll::EventFlags::OUT) || connection.take_resumed();
-        if outcome.is_ok() && has_input {
+        if outcome.is_ok() && flags.intersects(!epoll::EventFlags::OUT) {
             outcome =
                 connection.read(&mut self.shared).and_then(|()| connection.write(&mut self.shared));
         }
-        if let Some(process) = connection.take_introduction() {
-            self.processes.insert(process);
-            self.shared.clients.processes = self.processes.len() as u64;
-        }
         match outcome {
-            Ok(()) => self.watch(key),
+            Ok(()) => {
+                if connection.has_more(&self.shared) {
+                    self.unfinished.push(key);
+                }
+                self.watch(key);
+            }
             Err(ending) => self.end(key, ending),
         }
     }
@@ -175,7 +251,7 @@ impl Shard {
     /// Tells epoll what this connection waits for now, if that has changed.
     fn watch(&mut self, key: ConnectionKey) {
         let connection = &mut self.connections[key];
-        let wanted = connection.interest();
+        let wanted = connection.interest(&self.shared);
         if wanted != connection.watched {
             connection.watched = wanted;
             let data = epoll::EventData::new_u64(key.data().as_ffi());
@@ -190,8 +266,9 @@ impl Shard {
                 Ok(Some((stream, peer))) => self.admit(stream, peer),
                 Ok(None) => return,
                 Err(errno) => {
-                    // Out of descriptors or memory: the peer waits in the backlog.
-                    crate::log::warn(format_args!("accept: {errno}"));
+                    // Out of descriptors or memory: peers wait until a connection ends or time passes.
+                    crate::log::warn(format_args!("cannot accept for now: {errno}"));
+                    self.accept_or_not(false);
                     return;
                 }
             }
@@ -219,10 +296,14 @@ impl Shard {
             chunk_bytes_max: narrow(self.limits.chunk_bytes_max),
             requests_max: self.limits.requests_max,
         };
+        let may_open_paths = match peer {
+            Peer::Remote(_) => true,
+            Peer::Local { uid, .. } => uid == rustix::process::geteuid().as_raw(),
+        };
         let now = self.shared.now;
-        let key = self
-            .connections
-            .insert_with_key(|key| Connection::new(key.data().as_ffi(), stream, limits, now));
+        let key = self.connections.insert_with_key(|key| {
+            Connection::new(key.data().as_ffi(), stream, limits, may_open_paths, now)
+        });
         let connection = &self.connections[key];
         let data = epoll::EventData::new_u64(key.data().as_ffi());
         if epoll::add(&self.epoll, connection.stream(), data, connection.watched).is_err() {
@@ -241,6 +322,7 @@ impl Shard {
         self.shared.clients.connections = self.connections.len() as u64;
         let _ = epoll::delete(&self.epoll, connection.stream());
         connection.bury(&mut self.shared);
+        self.accept_or_not(self.stops_at.is_none());
     }
 
     /// Drops every peer that owes something and has not moved for the time-out.
@@ -254,9 +336,10 @@ impl Shard {
         let stalled: Vec<_> = self
             .connections
             .iter()
-            .filter(|(_, connection)| connection.stalled_for(now) > limit)
+            .filter(|(_, connection)| connection.stalled_for(&self.shared) > limit)
             .map(|(key, _)| key)
             .collect();
+        self.accept_or_not(self.stops_at.is_none());
         for key in stalled {
             self.end(key, Ending::Stalled);
         }
@@ -268,11 +351,14 @@ impl Shard {
     }
 
     fn time_to_wait(&self) -> Option<Timespec> {
-        let stall_check = (!self.connections.is_empty()).then_some(self.next_stall_check);
-        let deadline = match (self.shared.engine.wake().deadline, stall_check) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }?;
+        let has_checks = !self.connections.is_empty() || !self.is_accepting;
+        let deadlines = [
+            self.shared.engine.wake().deadline,
+            has_checks.then_some(self.next_stall_check),
+            self.stops_at,
+            (!self.unfinished.is_empty()).then_some(Timestamp(0)),
+        ];
+        let deadline = deadlines.into_iter().flatten().min()?;
         let wait = deadline - self.clock.now();
         Some(Timespec {
             tv_sec: i64::try_from(wait.0 / 1_000_000_000).unwrap_or(i64::MAX),

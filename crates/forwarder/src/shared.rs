@@ -143,7 +143,8 @@ impl Shared {
                 .not_hooked
                 .iter()
                 .map(|(reason, calls)| {
-                    let text = forebay_wire::Cause::from_number(*reason).map(|cause| cause.text().to_owned());
+                    let text = forebay_wire::Cause::from_number(*reason)
+                        .map(|cause| cause.text().to_owned());
                     (text.unwrap_or_else(|| format!("reason {reason}")), *calls)
                 })
                 .collect(),

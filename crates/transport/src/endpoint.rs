@@ -31,16 +31,10 @@ impl fmt::Display for EndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scheme(text) => {
-                write!(
-                    f,
-                    "endpoint '{text}': expected unix:/path or tcp:address:port"
-                )
+                write!(f, "endpoint '{text}': expected unix:/path or tcp:address:port")
             }
             Self::Path(path) => {
-                write!(
-                    f,
-                    "endpoint path '{path}': expected an absolute path of 1 to 107 bytes"
-                )
+                write!(f, "endpoint path '{path}': expected an absolute path of 1 to 107 bytes")
             }
             Self::Address(text) => {
                 write!(
@@ -59,17 +53,10 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         if let Some(path) = text.strip_prefix("unix:") {
-            let fits = path
-                .starts_with('/')
-                .then(|| SocketAddrUnix::new(path).ok())
-                .flatten();
-            fits.map(Self::Unix)
-                .ok_or_else(|| EndpointError::Path(path.into()))
+            let fits = path.starts_with('/').then(|| SocketAddrUnix::new(path).ok()).flatten();
+            fits.map(Self::Unix).ok_or_else(|| EndpointError::Path(path.into()))
         } else if let Some(address) = text.strip_prefix("tcp:") {
-            address
-                .parse()
-                .map(Self::Tcp)
-                .map_err(|_| EndpointError::Address(address.into()))
+            address.parse().map(Self::Tcp).map_err(|_| EndpointError::Address(address.into()))
         } else {
             Err(EndpointError::Scheme(text.into()))
         }
@@ -100,31 +87,17 @@ mod tests {
 
     #[test]
     fn endpoints_are_read_and_written_alike() {
-        for text in [
-            "unix:/run/forebay.sock",
-            "tcp:127.0.0.1:7070",
-            "tcp:[::1]:7070",
-        ] {
+        for text in ["unix:/run/forebay.sock", "tcp:127.0.0.1:7070", "tcp:[::1]:7070"] {
             assert_eq!(text.parse::<Endpoint>().expect(text).to_string(), text);
         }
     }
 
     #[test]
     fn a_bad_endpoint_is_refused_with_the_remedy() {
-        for text in [
-            "/run/x",
-            "unix:",
-            "unix:relative",
-            "tcp:localhost:7070",
-            "tcp:1.2.3.4",
-        ] {
+        for text in ["/run/x", "unix:", "unix:relative", "tcp:localhost:7070", "tcp:1.2.3.4"] {
             let error = text.parse::<Endpoint>().expect_err(text).to_string();
             assert!(error.contains("expected"), "{error}");
         }
-        assert!(
-            format!("unix:/{}", "x".repeat(200))
-                .parse::<Endpoint>()
-                .is_err()
-        );
+        assert!(format!("unix:/{}", "x".repeat(200)).parse::<Endpoint>().is_err());
     }
 }

@@ -47,11 +47,8 @@ impl Listener {
                 (socket, endpoint.clone())
             }
             Endpoint::Tcp(address) => {
-                let family = if address.is_ipv4() {
-                    AddressFamily::INET
-                } else {
-                    AddressFamily::INET6
-                };
+                let family =
+                    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
                 let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
                 net::sockopt::set_socket_reuseaddr(&socket, true)?;
                 net::bind(&socket, address)?;
@@ -103,10 +100,7 @@ impl Listener {
             }
             Endpoint::Tcp(_) => {
                 let address = SocketAddr::try_from(address.ok_or(Errno::NOTCONN)?)?;
-                Ok((
-                    Stream::from_tcp(socket)?,
-                    Peer::Remote(address.ip().to_canonical()),
-                ))
+                Ok((Stream::from_tcp(socket)?, Peer::Remote(address.ip().to_canonical())))
             }
         }
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
-    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
 use crate::Endpoint;
@@ -37,6 +37,8 @@ pub struct Received {
     pub count: usize,
     /// A descriptor that came with these bytes; more than one in one message is refused by dropping the rest.
     pub descriptor: Option<OwnedFd>,
+    /// A descriptor was sent, but this process has no room for it (`EMFILE`).
+    pub is_descriptor_lost: bool,
 }
 
 impl Stream {
@@ -54,11 +56,8 @@ impl Stream {
                 (Self::from_unix(socket), connected)
             }
             Endpoint::Tcp(address) => {
-                let family = if address.is_ipv4() {
-                    AddressFamily::INET
-                } else {
-                    AddressFamily::INET6
-                };
+                let family =
+                    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
                 let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
                 let connected = net::connect(&socket, address);
                 (Self::from_tcp(socket)?, connected)
@@ -81,10 +80,7 @@ impl Stream {
 
     /// Takes over a connected, non-blocking Unix socket.
     pub fn from_unix(socket: OwnedFd) -> Self {
-        Self {
-            socket,
-            carries_descriptors: true,
-        }
+        Self { socket, carries_descriptors: true }
     }
 
     /// Takes over a connected, non-blocking TCP socket and turns Nagle's algorithm off:
@@ -94,20 +90,14 @@ impl Stream {
     /// What `setsockopt` said.
     pub fn from_tcp(socket: OwnedFd) -> Result<Self, Errno> {
         net::sockopt::set_tcp_nodelay(&socket, true)?;
-        Ok(Self {
-            socket,
-            carries_descriptors: false,
-        })
+        Ok(Self { socket, carries_descriptors: false })
     }
 
     /// The same connection under another descriptor number (the preload library keeps its sockets
     /// out of the low numbers that programs expect to get).
     #[must_use]
     pub fn with_socket(&self, socket: OwnedFd) -> Self {
-        Self {
-            socket,
-            carries_descriptors: self.carries_descriptors,
-        }
+        Self { socket, carries_descriptors: self.carries_descriptors }
     }
 
     /// Whether descriptors can travel with bytes.
@@ -143,10 +133,11 @@ impl Stream {
                 }
             }
         }
-        Ok(Received {
-            count: message.bytes,
-            descriptor,
-        })
+        {
+            let is_truncated = message.flags.contains(ReturnFlags::CTRUNC);
+            let is_descriptor_lost = is_truncated && descriptor.is_none();
+            Ok(Received { count: message.bytes, descriptor, is_descriptor_lost })
+        }
     }
 
     /// Sends what fits now. A peer that has gone is `EPIPE`, never a signal.

@@ -10,9 +10,7 @@ use rustix::io::Errno;
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn unix_endpoint(folder: &tempfile::TempDir) -> Endpoint {
-    format!("unix:{}/socket", folder.path().display())
-        .parse()
-        .expect("an endpoint")
+    format!("unix:{}/socket", folder.path().display()).parse().expect("an endpoint")
 }
 
 fn pair(listener: &Listener) -> (Stream, Stream, Peer) {
@@ -38,18 +36,12 @@ fn bytes_arrive_over_both_kinds_of_socket() {
             Peer::Local { pid, .. } => assert_eq!(pid, std::process::id()),
             Peer::Remote(address) => assert!(address.is_loopback()),
         }
-        assert_eq!(
-            near.send(&[IoSlice::new(b"head"), IoSlice::new(b"body")]),
-            Ok(8)
-        );
+        assert_eq!(near.send(&[IoSlice::new(b"head"), IoSlice::new(b"body")]), Ok(8));
         assert_eq!(far.wait(Ready::Read, LIMIT), Ok(true));
         let mut text = [0; 16];
         assert_eq!(far.receive(&mut [IoSliceMut::new(&mut text)]), Ok(8));
         assert_eq!(&text[..8], b"headbody");
-        assert_eq!(
-            far.receive(&mut [IoSliceMut::new(&mut text)]),
-            Err(Errno::AGAIN)
-        );
+        assert_eq!(far.receive(&mut [IoSliceMut::new(&mut text)]), Err(Errno::AGAIN));
     }
 }
 
@@ -60,10 +52,7 @@ fn a_descriptor_travels_over_a_unix_socket_only() {
     let file = tempfile::tempfile().expect("a file");
 
     let (near, far, _) = pair(&unix);
-    assert_eq!(
-        near.send_with_descriptor(&[IoSlice::new(b"x")], file.as_fd()),
-        Ok(1)
-    );
+    assert_eq!(near.send_with_descriptor(&[IoSlice::new(b"x")], file.as_fd()), Ok(1));
     assert_eq!(far.wait(Ready::Read, LIMIT), Ok(true));
     let received = far.receive_with_descriptor(&mut [0; 8]).expect("receives");
     let there = rustix::fs::fstat(received.descriptor.expect("a descriptor")).expect("stat");
@@ -81,10 +70,7 @@ fn a_closed_peer_is_an_error_and_no_signal() {
         let (near, far, _) = pair(&listener);
         drop(far);
         let outcome = (0..1000).find_map(|_| near.send(&[IoSlice::new(&[0; 4096])]).err());
-        assert!(
-            matches!(outcome, Some(Errno::PIPE | Errno::CONNRESET)),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome, Some(Errno::PIPE | Errno::CONNRESET)), "{outcome:?}");
     }
 }
 
