@@ -77,7 +77,7 @@ pub(crate) fn failed(error: &Error, settings: &Settings) -> Instead {
 #[cold]
 pub(crate) fn ambiguous(error: &Error, settings: &Settings) {
     failed(error, settings);
-    say(format_args!("a write got no answer ({error}) and may or may not have happened: EIO"));
+    say(format_args!("a change got no answer ({error}) and may or may not have happened: EIO"));
 }
 
 fn say_once(settings: &Settings, error: &Error, consequence: Arguments<'_>) {

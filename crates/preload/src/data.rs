@@ -2,7 +2,7 @@
 
 use std::os::fd::RawFd;
 
-use forebay_client::{ByteRange, Bytes, Error, Loss, Offset, Piece, Place};
+use forebay_client::{ByteRange, Bytes, Offset, Piece, Place};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -89,8 +89,9 @@ fn try_write(number: RawFd, pieces: &[Piece], at: At) -> Result<usize, Outcome> 
             reserved.settle(written.bytes.0);
             Ok(wrote(written.bytes, settings))
         }
-        // Whoever timed out may still be about to write: going direct now could later be overwritten.
-        Err(Failure::Lost(error @ Error::Lost(Loss::TimedOut))) => {
+        // Whoever gave no answer but lives may still be about to write, and would then overwrite
+        // what is written directly from now on.
+        Err(Failure::Lost(error)) if !error.is_gone() => {
             absence::ambiguous(&error, settings);
             fail(reserved, Errno::IO)
         }

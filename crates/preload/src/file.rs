@@ -84,17 +84,17 @@ fn range(offset: i64, length: i64) -> Option<ByteRange> {
     Some(ByteRange::new(Offset(start), Bytes(length)))
 }
 
-/// Forwards a call that can be repeated. One that changes the file's size needs write access
-/// (`wrong_access` says what is not enough) and no file size limit, which only the kernel can signal.
+/// Forwards a call that can be repeated. One that `changes` the file needs more than the access
+/// named there, and no file size limit, which only the kernel can signal.
 fn forwarded(
     number: RawFd,
-    wrong_access: Option<OFlags>,
+    changes: Option<OFlags>,
     act: impl FnMut(&mut Connection, Handle) -> Result<(), Error>,
 ) -> Outcome {
     let (Some(file), Some(settings)) = (classify::matched(number), settings::current()) else {
         return Outcome::Native;
     };
-    if let Some(wrong) = wrong_access {
+    if let Some(wrong) = changes {
         if file.flags & OFlags::ACCMODE == wrong {
             return Outcome::Native;
         }
@@ -115,6 +115,11 @@ fn forwarded(
         Failure::Errno(errno) => Instead::Fail(errno),
         Failure::Unsent(instead) => instead,
         Failure::Memory => Instead::Kernel,
+        // As for a write: it may still happen, after whatever comes next.
+        Failure::Lost(error) if changes.is_some() && !error.is_gone() => {
+            absence::ambiguous(&error, settings);
+            Instead::Fail(Errno::IO)
+        }
         Failure::Lost(error) => absence::failed(&error, settings),
     };
     match instead {

@@ -112,6 +112,7 @@ fn attempt<T>(
     let error = match act(connection, handle) {
         Ok(done) => return Ok(done),
         Err(Error::Errno(errno)) => return Err(Attempt::Answered(Failure::Errno(errno))),
+        Err(Error::Unsendable(_)) => return Err(Attempt::Answered(unsent(Reason::Busy))),
         Err(error) => error,
     };
     held.disconnect();

@@ -76,6 +76,7 @@ impl From<Error> for Unusable {
     fn from(error: Error) -> Self {
         match error {
             Error::Errno(_) => Self::File(Reason::Refused),
+            Error::Unsendable(_) => Self::File(Reason::Busy),
             lost => Self::Connection(lost),
         }
     }

@@ -63,7 +63,7 @@ pub(crate) fn spawn_shell(command: &CStr) -> Result<(), Errno> {
 fn clone() -> c_long {
     // SAFETY: without CLONE_VM the child has memory of its own and goes on here, on its copy of the
     // stack; it does nothing but system calls until it ends or becomes another program.
-    unsafe { libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) }
+    unsafe { libc::syscall(libc::SYS_clone, 0_usize, 0_usize, 0_usize, 0_usize, 0_usize) }
 }
 
 fn run(arguments: &[*const c_char; 4], environment: &[*const c_char; ENTRIES_MAX + 1]) {
@@ -81,7 +81,7 @@ fn run(arguments: &[*const c_char; 4], environment: &[*const c_char; ENTRIES_MAX
             libc::SIG_SETMASK,
             &raw const no_signals,
             null_mut::<u64>(),
-            8,
+            8_usize,
         );
         libc::syscall(
             libc::SYS_execve,
