@@ -4,6 +4,7 @@
 mod random;
 mod raw;
 mod running;
+mod served;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 pub use random::Random;
 pub use raw::{Frame, Raw, encoded, hello};
 pub use running::{Client, Running, range};
+pub use served::{Served, kill};
 
 /// How long anything in these tests may take before it counts as hung.
 pub const LIMIT: Duration = Duration::from_secs(240);
