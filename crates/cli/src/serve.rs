@@ -6,8 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_forwarder::{Forwarder, raise_limits};
 use forebay_forwarder::settings::Settings;
+use forebay_forwarder::{Forwarder, raise_limits};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
