@@ -10,11 +10,13 @@ use forebay_engine::{Action, CallKey, Event, FileKey, Order, Origin, Ranges, Sin
 use forebay_session::server::{self, Limits, Session, Violation};
 use forebay_transport::Stream;
 use forebay_units::{Bytes, ClassId, ClientId, Nanos, Offset, Timestamp};
-use forebay_wire::{Attributes, Delivery, Descriptor, Done, Place};
+use forebay_wire::{Attributes, Descriptor, Done};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
+use crate::asked::Asked;
 use crate::outgoing::Outgoing;
+use crate::progress::Progress;
 use crate::shared::Shared;
 
 /// Descriptors that may have arrived without the `Open` they belong to; a client sends one with each.
@@ -31,9 +33,6 @@ const FRAMES_MAX: usize = 256;
 
 /// Ranges of unanswered requests beyond which nothing more is read from a peer.
 const RANGES_MAX: usize = 16_384;
-
-/// Progress that renews a peer's time-out, unless it has given or taken everything.
-const PROGRESS_BYTES: u64 = 64 << 10;
 
 /// Why a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,42 +83,10 @@ struct Call {
     ranges_count: usize,
 }
 
-/// When something last moved in one direction.
-#[derive(Clone, Copy)]
-struct Progress {
-    since: Timestamp,
-    moved_bytes: u64,
-}
-
-impl Progress {
-    fn start(now: Timestamp) -> Self {
-        Self { since: now, moved_bytes: 0 }
-    }
-
-    /// A trickle does not count as moving.
-    fn note(&mut self, bytes: usize, now: Timestamp) {
-        self.moved_bytes += bytes as u64;
-        if self.moved_bytes >= PROGRESS_BYTES {
-            *self = Self::start(now);
-        }
-    }
-}
-
 /// A client that is leaving.
 struct Bye {
     tag: u64,
     files_left: usize,
-}
-
-/// What a client asks for, freed from the bytes that it came in.
-enum Asked {
-    Hello { process: u64 },
-    Open { tag: u64, flags: u32, descriptor: Descriptor, path: Vec<u8> },
-    Call { tag: u64, file: FileKey, action: Action, ranges: Ranges, eager: bool },
-    Stat { tag: u64, file: FileKey },
-    Close { tag: u64, file: FileKey },
-    Status { tag: u64 },
-    Bye { tag: u64, reasons: Vec<(u8, u64)> },
 }
 
 impl Connection {
@@ -585,64 +552,4 @@ fn receive(stream: &Stream, room: &mut [u8]) -> Result<Received, Ending> {
 /// Turns somebody away before a session begins.
 pub(crate) fn turn_away(stream: &Stream, errno: Errno, message: &str) {
     let _ = stream.send(&[IoSlice::new(&server::refusal(errno.raw_os_error(), message))]);
-}
-
-impl From<server::Event<'_, FileKey>> for Asked {
-    fn from(event: server::Event<'_, FileKey>) -> Self {
-        use server::Event as E;
-        let control = |tag, file, action, range| Self::Call {
-            tag,
-            file,
-            action,
-            ranges: Ranges::One(range),
-            eager: false,
-        };
-        let nowhere = forebay_units::ByteRange::default();
-        match event {
-            E::Hello(hello) => Self::Hello { process: hello.client },
-            E::Open { tag, open } => Self::Open {
-                tag,
-                flags: open.flags,
-                descriptor: open.descriptor,
-                path: open.path.to_vec(),
-            },
-            E::Read { tag, file, ranges } => {
-                Self::Call { tag, file, action: Action::Read, ranges: owned(ranges), eager: false }
-            }
-            E::Write { tag, file, ranges, place, delivery } => Self::Call {
-                tag,
-                file,
-                action: match place {
-                    Place::Range => Action::Write,
-                    Place::End => Action::Append,
-                },
-                ranges: owned(ranges),
-                eager: delivery == Delivery::Eager,
-            },
-            E::Sync { tag, file } => control(tag, file, Action::Sync, nowhere),
-            E::DataSync { tag, file } => control(tag, file, Action::DataSync, nowhere),
-            E::Truncate { tag, file, size } => control(tag, file, Action::Truncate(size), nowhere),
-            E::Allocate { tag, file, mode, range } => {
-                control(tag, file, Action::Allocate { mode }, range)
-            }
-            E::Hint { tag, file, advice, range } => {
-                control(tag, file, Action::Advise { advice }, range)
-            }
-            E::Stat { tag, file } => Self::Stat { tag, file },
-            E::Close { tag, file } => Self::Close { tag, file },
-            E::Status { tag } => Self::Status { tag },
-            E::Bye { tag, bye } => Self::Bye {
-                tag,
-                reasons: bye.reasons.iter().map(|reason| (reason.reason, reason.calls)).collect(),
-            },
-        }
-    }
-}
-
-fn owned(ranges: forebay_wire::Ranges<'_>) -> Ranges {
-    let mut iter = ranges.iter();
-    match (iter.next(), ranges.len()) {
-        (Some(range), 1) => Ranges::One(range),
-        _ => Ranges::Many(ranges.iter().collect()),
-    }
 }

@@ -9,11 +9,13 @@
 //! sockets ── shard ── connection (session, outgoing) ── shared
 //! ```
 
+mod asked;
 mod assemble;
 mod clock;
 mod connection;
 mod log;
 mod outgoing;
+mod progress;
 mod rotation;
 pub mod settings;
 mod shard;
