@@ -19,11 +19,15 @@ pub(super) fn report(report: &mut Report, cases: &[Case], measured: &[Measured])
     report.rows = cases.iter().flat_map(|case| rows(case, measured)).collect();
     report.raw = measured.iter().map(Measured::raw).collect();
     let sizes = sizes(report);
+    let best = sequential(report, &sizes).reduce(f64::max);
     for policy in POLICIES {
         let key = policy.replace('-', "_");
         let least = |other| least_over(report, &sizes, policy, other).map(|(over, _)| over);
         let (over_sequential, over_to) = (least(SEQUENTIAL), least("to"));
         report.ratio(format!("{key}_over_sequential_min"), over_sequential);
+        let over_best =
+            least_of(report, &sizes, policy).zip(best).map(|(least, best)| least / best);
+        report.ratio(format!("{key}_over_best_sequential_min"), over_best);
         if policy != "to" {
             report.ratio(format!("{key}_over_to_min"), over_to);
             let at_8k = throughput_over(report, 8192, policy, "to");
@@ -31,6 +35,7 @@ pub(super) fn report(report: &mut Report, cases: &[Case], measured: &[Measured])
         }
     }
     report.notes = losses(report, &sizes);
+    report.notes.extend(slow_reference(report, &sizes));
     report.notes.extend(lateness(measured));
 }
 
@@ -88,6 +93,28 @@ fn least_over(report: &Report, sizes: &[u64], policy: &str, other: &str) -> Opti
     let ratios =
         sizes.iter().map(|size| Some((throughput_over(report, *size, policy, other)?, *size)));
     ratios.collect::<Option<Vec<_>>>()?.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// The reference at every granularity.
+fn sequential(report: &Report, sizes: &[u64]) -> impl Iterator<Item = f64> {
+    sizes.iter().filter_map(|size| throughput(report, *size, SEQUENTIAL))
+}
+
+/// The smallest throughput of a policy.
+fn least_of(report: &Report, sizes: &[u64], policy: &str) -> Option<f64> {
+    sizes.iter().filter_map(|size| throughput(report, *size, policy)).reduce(f64::min)
+}
+
+/// A reference that is slow itself flatters whoever is compared with it.
+fn slow_reference(report: &Report, sizes: &[u64]) -> Option<String> {
+    let best = sequential(report, sizes).reduce(f64::max)?;
+    let least = sequential(report, sizes).reduce(f64::min)?;
+    (least < best * LOSS).then(|| {
+        format!(
+            "one sequential process came to {least:.1} MB/s at worst, {best:.1} at best: \
+             *_over_best_sequential_min compares with the latter"
+        )
+    })
 }
 
 /// Who is worse than no scheduling, and where.
@@ -201,6 +228,26 @@ mod tests {
         assert!(near("aioli_over_sequential_min", 0.03), "{:?}", report.ratios);
         assert!(near("aioli_over_to_8k", 22.5) && near("aioli_over_to_min", 0.75));
         assert!(near("to_agg_over_to_min", 22.5) && near("to_over_sequential_min", 0.04));
+    }
+
+    #[test]
+    fn a_slow_reference_is_told_and_cannot_flatter() {
+        let results = [
+            measured(SEQUENTIAL, 8, 20.0),
+            measured("aioli", 8, 40.0),
+            measured(SEQUENTIAL, 64, 50.0),
+            measured("aioli", 64, 50.0),
+        ];
+        let cases = results.each_ref().map(|result| result.case);
+        let mut made_up = Report::new("strided-read");
+        report(&mut made_up, &cases, &results);
+        assert_eq!(made_up.ratios["aioli_over_sequential_min"], 1.0);
+        assert!((made_up.ratios["aioli_over_best_sequential_min"] - 0.8).abs() < 1e-9);
+        assert!(
+            made_up.notes[1].contains("20.0 MB/s at worst, 50.0 at best"),
+            "{:?}",
+            made_up.notes
+        );
     }
 
     #[test]
