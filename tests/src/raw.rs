@@ -11,7 +11,7 @@ use forebay_wire::{Descriptor, FrameKind, HEADER_BYTES, Handle, Header, Hello, O
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 /// How long an answer may take.
-const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+const ANSWER_LIMIT: Duration = Duration::from_secs(200);
 
 /// A connection without a session of its own.
 pub struct Raw {
@@ -125,6 +125,38 @@ impl Raw {
         let mut rest = vec![0; header.length as usize];
         self.stream.read_exact(&mut rest).expect("and sends them whole");
         Some(Frame { header, rest })
+    }
+
+    /// Takes a read's data and answer, comparing it on the way with what `content` has there; how
+    /// many bytes the answer says.
+    ///
+    /// # Panics
+    /// If a byte differs, or something else comes.
+    pub fn compared(&mut self, content: &[u8]) -> u64 {
+        let mut room = vec![0; 64 << 10];
+        loop {
+            let mut head = [0; HEADER_BYTES + 8];
+            self.stream.read_exact(&mut head).expect("data or an answer");
+            let header = Header::decode(head.first_chunk().expect("it is longer")).expect("a frame");
+            let mut at = u64::from_le_bytes(*head.last_chunk().expect("it is longer")) as usize;
+            if header.kind != FrameKind::ReadData {
+                let mut body = head[HEADER_BYTES..].to_vec();
+                body.resize(header.length as usize, 0);
+                self.stream.read_exact(&mut body[8..]).expect("the rest");
+                match Reply::decode(&header, &body) {
+                    Ok(Reply::Done(done)) if done.errno == 0 => return done.bytes,
+                    other => panic!("{other:?}"),
+                }
+            }
+            let mut left = header.length as usize - 8;
+            while left > 0 {
+                let room = &mut room[..left.min(64 << 10)];
+                self.stream.read_exact(room).expect("data");
+                assert!(*room == content[at..at + room.len()], "at {at}");
+                at += room.len();
+                left -= room.len();
+            }
+        }
     }
 
     /// The forwarder's words when it refuses; it must hang up after them.
