@@ -12,7 +12,7 @@ use crate::settings::{self, Settings};
 use crate::slot::SLOTS;
 use crate::sys::{self, Filled, Held, TryLock};
 use crate::table::{self, Identity, State};
-use crate::{descriptor_path, process};
+use crate::{descriptor_path, process, report};
 
 /// `PATH_MAX` and the ` (deleted)` that the kernel appends.
 const NAME_MAX: usize = 4096 + 16;
@@ -125,6 +125,7 @@ fn settle(
     let name = name_of(descriptor, stat.st_nlink == 0, &mut scratch.name);
     if name.is_some_and(|name| matching.paths.relative(name).is_some()) {
         table::settle_matched(number, epoch, Identity::of(stat));
+        report::keep_standard_error(settings);
         true
     } else {
         table::settle_native(number, epoch);

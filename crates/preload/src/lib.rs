@@ -46,13 +46,21 @@ use core::fmt::{Arguments, Write};
 
 use text::Text;
 
-/// Says something to the user, on standard error, unless that is one of the files we carry.
+/// Where messages go.
+const STANDARD_ERROR: i32 = 2;
+
+/// Says something to the user.
 fn say(what: Arguments<'_>) {
-    const STANDARD_ERROR: i32 = 2;
+    say_at(STANDARD_ERROR, what);
+}
+
+/// Says something to the user at a descriptor, unless that is one of the files we carry.
+fn say_at(number: i32, what: Arguments<'_>) {
     let mut line = Text::<1024>::new();
     let _ = line.write_fmt(format_args!("forebay: {what}\n"));
-    let is_file = matches!(table::look(STANDARD_ERROR), Some(seen) if matches!(seen.state, table::State::Matched(_)));
-    if let Some(descriptor) = sys::descriptor(STANDARD_ERROR).filter(|_| !is_file) {
+    let is_file =
+        table::look(number).is_some_and(|seen| matches!(seen.state, table::State::Matched(_)));
+    if let Some(descriptor) = sys::descriptor(number).filter(|_| !is_file) {
         let _ = rustix::io::write(descriptor, line.as_bytes());
     }
 }

@@ -63,6 +63,15 @@ static RECORDS: [[Record; DESCRIPTORS]; SLOTS] = [const {
     }; DESCRIPTORS]
 }; SLOTS];
 
+/// What a connection is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A call: worth waiting for, and worth starting a forwarder.
+    Work,
+    /// Telling what was not forwarded, within a short time.
+    Goodbye(Duration),
+}
+
 /// Why a descriptor cannot be used through a connection.
 #[derive(Debug)]
 pub(crate) enum Unusable {
@@ -123,8 +132,8 @@ impl Link {
     /// Makes a connection.
     #[cold]
     #[inline(never)]
-    fn connect(&mut self, settings: &Settings) -> Result<(), Error> {
-        let connection = connect(settings)?;
+    pub(crate) fn connect(&mut self, settings: &Settings, purpose: Purpose) -> Result<(), Error> {
+        let connection = connect(settings, purpose)?;
         let socket = connection.stream().as_fd();
         self.socket = socket.as_raw_fd();
         self.socket_identity = Identity::of(&rustix::fs::fstat(socket).map_err(Error::Connect)?);
@@ -148,7 +157,7 @@ impl Link {
                 // Connecting takes more room than such a stack may have left.
                 return Err(Unusable::File(Reason::Busy));
             }
-            self.connect(settings)?;
+            self.connect(settings, Purpose::Work)?;
         }
         let record = &RECORDS[self.idx][file.number as usize];
         let is_current = record.serial.load(Ordering::Relaxed) == self.serial;
@@ -269,7 +278,7 @@ impl Identity {
     }
 }
 
-fn connect(settings: &Settings) -> Result<Connection, Error> {
+fn connect(settings: &Settings, purpose: Purpose) -> Result<Connection, Error> {
     if !settings.problem.is_empty() {
         return Err(Error::Connect(Errno::INVAL));
     }
@@ -277,11 +286,17 @@ fn connect(settings: &Settings) -> Result<Connection, Error> {
     let mut program = Text::<64>::new();
     sys::program(|name| program.push(name));
     let who = Who { job: settings.job.as_bytes(), program: program.as_bytes() };
-    let limits = Limits { connect: settings.timeout, progress: settings.timeout };
+    let limit = match purpose {
+        Purpose::Work => settings.timeout,
+        Purpose::Goodbye(limit) => limit,
+    };
+    let limits = Limits { connect: limit, progress: limit };
     let number_min = number_min();
     let attempt = || Connection::connect_above(endpoint, &who, limits, number_min);
     match attempt() {
-        Err(error) if is_not_there(&error) && start::launch(settings) => {
+        Err(error)
+            if purpose == Purpose::Work && is_not_there(&error) && start::launch(settings) =>
+        {
             start::retry(settings, attempt, is_not_there)
         }
         outcome => outcome,
@@ -294,7 +309,7 @@ fn is_not_there(error: &Error) -> bool {
 }
 
 /// Numbers near the soft limit where that is below [`NUMBER_MIN`], as in `ulimit -n 256`.
-fn number_min() -> RawFd {
+pub(crate) fn number_min() -> RawFd {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let number = NUMBER_MIN.min(limit - limit / 4);
     RawFd::try_from(number).unwrap_or(0)

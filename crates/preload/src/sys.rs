@@ -6,7 +6,7 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use core::time::Duration;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 
 use forebay_client::{Destination, Piece, Source};
 use rustix::io::Errno;
@@ -21,6 +21,11 @@ pub(crate) fn descriptor<'a>(number: RawFd) -> Option<BorrowedFd<'a>> {
     // niche of `Option<BorrowedFd>`. Who owns the descriptor is the program's affair, and a closed
     // one answers EBADF.
     (number >= 0).then(|| unsafe { BorrowedFd::borrow_raw(number) })
+}
+
+/// Another number for the same open file, `minimum` or more.
+pub(crate) fn copy_above(descriptor: BorrowedFd<'_>, minimum: RawFd) -> Result<RawFd, Errno> {
+    rustix::io::fcntl_dupfd_cloexec(descriptor, minimum).map(IntoRawFd::into_raw_fd)
 }
 
 /// Sets the calling thread's `errno`, as a failing call does.

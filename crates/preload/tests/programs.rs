@@ -4,7 +4,6 @@
 mod forwarder;
 mod lab;
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use lab::{Door, Lab, succeeded};
@@ -208,5 +207,37 @@ fn the_report_says_what_was_and_was_not_forwarded() {
     );
     let forwarder = lab.forwarder.as_ref().expect("a forwarder");
     assert_eq!(forwarder.count(|state| &state.byes), 1);
-    assert!(Path::new(&lab.data()).exists());
+}
+
+#[test]
+fn every_program_is_reported_even_if_nothing_could_be_forwarded() {
+    let lab = Lab::new(Door::Unix);
+    std::fs::write(lab.data().join("file"), "content").expect("write");
+    let forwarder = lab.forwarder.as_ref().expect("a forwarder");
+    let copying = "import os; f = os.open('file', os.O_RDWR); os.copy_file_range(f, f, 1, 0, 3)";
+    for (program, arguments, expected) in [
+        (
+            "sed",
+            &["s/x/y/", "file"][..],
+            "forwarded 0 reads (0 bytes), 0 writes (0 bytes), 0 other calls; not forwarded: 1 opened by stdio",
+        ),
+        ("python3", &["-c", copying], "not forwarded: 1 copied by the kernel"),
+        // It closes standard error before it ends.
+        (
+            "cp",
+            &["--reflink=never", "file", "copy"],
+            "forwarded 1 reads (7 bytes), 1 writes (7 bytes)",
+        ),
+    ] {
+        let output = lab
+            .command(program)
+            .args(arguments)
+            .env("FOREBAY_REPORT", "1")
+            .output()
+            .expect(program);
+        succeeded(&output);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(expected), "{said}");
+    }
+    assert_eq!(forwarder.count(|state| &state.byes), 3);
 }
