@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-use forebay_transport::{Endpoint, Stream};
+use forebay_transport::{Endpoint, Ready, Stream};
 use forebay_units::{ByteRange, Bytes, Offset};
 use forebay_wire::{
     Allocate, Attributes, Bye, Delivery, Descriptor, Done, Handle, Hello, Hint, Open, Opened,
@@ -134,6 +134,12 @@ impl Connection {
     /// Whether descriptors can travel to the forwarder, which then is on this host.
     pub fn carries_descriptors(&self) -> bool {
         self.pump.stream().carries_descriptors()
+    }
+
+    /// Whether the forwarder is silent, as it is while nothing was asked of it. If it is not, it has
+    /// closed the connection or says why it is about to.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self.stream().wait(Ready::Read, Duration::ZERO), Ok(false))
     }
 
     /// Changes how long to wait for anything to move.

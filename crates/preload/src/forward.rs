@@ -55,7 +55,7 @@ pub(crate) fn forward<T>(
     let mut held = slot::take(table::attached(file.number)).ok_or_else(|| unsent(Reason::Busy))?;
     let mut is_first = held.is_connected();
     loop {
-        let error = match attempt(&mut held, file, settings, &mut act) {
+        let error = match attempt(&mut held, file, settings, repeat, &mut act) {
             Ok(done) => return Ok(done),
             Err(Attempt::Answered(failure)) => return Err(failure),
             Err(Attempt::Opening(error)) => {
@@ -91,6 +91,7 @@ fn attempt<T>(
     held: &mut Held,
     file: &Match,
     settings: &Settings,
+    repeat: Repeat,
     act: &mut impl FnMut(&mut Connection, Handle) -> Result<T, Error>,
 ) -> Result<T, Attempt> {
     if !held.is_connected() && absence::is_pausing() {
@@ -109,6 +110,11 @@ fn attempt<T>(
             return Err(Attempt::Opening(error));
         }
     };
+    // Over TCP, what is sent to a forwarder that has gone seems to be sent all the same.
+    if repeat == Repeat::Unsent && !connection.is_quiet() {
+        held.disconnect();
+        return Err(Attempt::Acting(Error::Lost(Loss::Unsent)));
+    }
     let error = match act(connection, handle) {
         Ok(done) => return Ok(done),
         Err(Error::Errno(errno)) => return Err(Attempt::Answered(Failure::Errno(errno))),

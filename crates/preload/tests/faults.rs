@@ -110,19 +110,29 @@ fn a_forwarder_that_dies_is_replaced_by_the_kernel() {
     assert_eq!(said.matches("forebay:").count(), 1, "{said}");
 }
 
-#[test]
-fn a_forwarder_that_was_restarted_is_found_again() {
-    let mut lab = lab();
+fn a_restart_is_not_noticed(door: Door) {
+    let mut lab = Lab::new(door);
+    std::fs::write(lab.data().join("file"), "content").expect("write");
     let mut told = Told::start(&lab, &[("FOREBAY_ON_FAILURE", "fail")]);
     let (file, appending) = (told.tell(OPEN), told.tell(APPEND));
-    assert_eq!(told.tell(&format!("os.read({file}, 3)")), "b'con'");
-    assert_eq!(told.tell(&format!("os.write({appending}, b'1')")), "1");
-    drop(lab.forwarder.take());
-    lab.forwarder = Some(Forwarder::unix(&lab.beside("socket")));
-    assert_eq!(told.tell(&format!("os.write({appending}, b'2')")), "1");
-    assert_eq!(told.tell(&format!("os.read({file}, 100)")), "b'tent12'");
-    assert_eq!(lab.forwarder.as_ref().expect("restarted").count(|state| &state.sessions), 1);
+    for text in ["content", "content1", "content12"] {
+        assert_eq!(told.tell(&format!("os.pread({file}, 100, 0)")), format!("b'{text}'"));
+        lab.forwarder = lab.forwarder.take().map(Forwarder::restart);
+        assert_eq!(told.tell(&format!("os.write({appending}, b'{}')", text.len() - 6)), "1");
+        lab.forwarder = lab.forwarder.take().map(Forwarder::restart);
+    }
+    assert_eq!(told.tell(&format!("os.pread({file}, 100, 0)")), "b'content123'");
     assert_eq!(told.end(), "");
+}
+
+#[test]
+fn a_restart_is_not_noticed_over_unix() {
+    a_restart_is_not_noticed(Door::Unix);
+}
+
+#[test]
+fn a_restart_is_not_noticed_over_tcp() {
+    a_restart_is_not_noticed(Door::Tcp);
 }
 
 #[test]

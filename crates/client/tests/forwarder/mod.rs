@@ -67,6 +67,17 @@ impl Forwarder {
         Self::start(&"tcp:127.0.0.1:0".parse().expect("endpoint"), Some(export.to_owned()))
     }
 
+    /// Another one at the same place.
+    pub(crate) fn restart(self) -> Self {
+        let (endpoint, export) = (self.endpoint.clone(), self.state.export.clone());
+        drop(self);
+        if let Endpoint::Unix(address) = &endpoint {
+            let path = String::from_utf8_lossy(address.path_bytes().expect("a path")).into_owned();
+            std::fs::remove_file(path).expect("the old socket");
+        }
+        Self::start(&endpoint, export)
+    }
+
     fn start(endpoint: &Endpoint, export: Option<PathBuf>) -> Self {
         let listener = Listener::bind(endpoint).expect("bind");
         let endpoint = listener.endpoint().clone();
