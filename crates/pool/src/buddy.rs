@@ -136,7 +136,9 @@ mod tests {
 
     #[test]
     fn the_order_is_the_smallest_that_holds_the_bytes() {
-        for (bytes, order) in [(0, 0), (1, 0), (4096, 0), (4097, 1), (65_536, 4), (65_537, 5), (1 << 20, 8)] {
+        for (bytes, order) in
+            [(0, 0), (1, 0), (4096, 0), (4097, 1), (65_536, 4), (65_537, 5), (1 << 20, 8)]
+        {
             assert_eq!(order_for(bytes), Some(order), "{bytes} bytes");
         }
         assert_eq!(order_for((1 << 20) + 1), None);

@@ -74,6 +74,9 @@ impl AsMut<[u8]> for Buffer {
 impl std::fmt::Debug for Buffer {
     /// Length and capacity; never the bytes, which are somebody's data.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Buffer").field("length", &self.length).field("capacity", &self.capacity()).finish()
+        f.debug_struct("Buffer")
+            .field("length", &self.length)
+            .field("capacity", &self.capacity())
+            .finish()
     }
 }

@@ -37,7 +37,11 @@ impl PoolOptions {
     fn reserve_bytes(&self) -> u64 {
         let default = || {
             let quarter = self.capacity.0 / 4;
-            if self.capacity.0 >= 2 * BLOCK_BYTES_MAX { quarter.max(BLOCK_BYTES_MAX) } else { quarter }
+            if self.capacity.0 >= 2 * BLOCK_BYTES_MAX {
+                quarter.max(BLOCK_BYTES_MAX)
+            } else {
+                quarter
+            }
         };
         self.reserve.map_or_else(default, |reserve| reserve.0)
     }
@@ -72,7 +76,12 @@ impl Pool {
             return Err(Errno::INVAL);
         }
         let fault = if options.prefault { Fault::Now } else { Fault::Later };
-        let arena = Arena::map((pages - reserve_pages) as u32, reserve_pages as u32, options.huge_pages, fault)?;
+        let arena = Arena::map(
+            (pages - reserve_pages) as u32,
+            reserve_pages as u32,
+            options.huge_pages,
+            fault,
+        )?;
         Ok(Self { arena: Arc::new(arena) })
     }
 

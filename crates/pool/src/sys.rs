@@ -36,7 +36,12 @@ pub(crate) enum Fault {
 
 impl Arena {
     /// Maps zeroed memory for `shared_pages + reserve_pages`.
-    pub(crate) fn map(shared_pages: u32, reserve_pages: u32, huge: bool, fault: Fault) -> Result<Self, Errno> {
+    pub(crate) fn map(
+        shared_pages: u32,
+        reserve_pages: u32,
+        huge: bool,
+        fault: Fault,
+    ) -> Result<Self, Errno> {
         let length = (shared_pages as usize + reserve_pages as usize) * BLOCK_BYTES_MIN as usize;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no other memory.
         let mapped = unsafe {
@@ -48,7 +53,8 @@ impl Arena {
             )?
         };
         let base = NonNull::new(mapped.cast::<u8>()).ok_or(Errno::NOMEM)?;
-        let arena = Self { base, length, zones: Mutex::new(Zones::new(shared_pages, reserve_pages)) };
+        let arena =
+            Self { base, length, zones: Mutex::new(Zones::new(shared_pages, reserve_pages)) };
         if huge {
             // Only advice: a kernel without huge pages refuses it, and the pool works all the same.
             // SAFETY: the range is the mapping made above; the advice does not change its content.

@@ -5,7 +5,8 @@ use forebay_units::Bytes;
 use proptest::prelude::*;
 
 fn pool_with_reserve(capacity: Bytes, reserve: Bytes) -> Pool {
-    Pool::with_options(PoolOptions { reserve: Some(reserve), ..PoolOptions::new(capacity) }).unwrap()
+    Pool::with_options(PoolOptions { reserve: Some(reserve), ..PoolOptions::new(capacity) })
+        .unwrap()
 }
 
 fn take_all(pool: &Pool, length: Bytes, share: Share) -> Vec<Buffer> {
@@ -70,8 +71,9 @@ fn a_buffer_outlives_its_pool() {
 
 #[test]
 fn a_pool_that_leaves_arrivals_no_page_is_refused() {
-    let refused =
-        |capacity, reserve| Pool::with_options(PoolOptions { reserve, ..PoolOptions::new(capacity) }).is_err();
+    let refused = |capacity, reserve| {
+        Pool::with_options(PoolOptions { reserve, ..PoolOptions::new(capacity) }).is_err()
+    };
     assert!(refused(Bytes(4095), None));
     assert!(refused(Bytes(u64::MAX), None));
     assert!(refused(Bytes::mib(1), Some(Bytes::mib(1))));
@@ -81,7 +83,8 @@ fn a_pool_that_leaves_arrivals_no_page_is_refused() {
 
 #[test]
 fn a_prefaulted_pool_with_huge_pages_works_like_any_other() {
-    let options = PoolOptions { prefault: true, huge_pages: true, ..PoolOptions::new(Bytes::mib(8)) };
+    let options =
+        PoolOptions { prefault: true, huge_pages: true, ..PoolOptions::new(Bytes::mib(8)) };
     let pool = Pool::with_options(options).unwrap();
     assert_eq!(take_all(&pool, Bytes(BLOCK_BYTES_MAX), Share::Dispatch).len(), 8);
 }

@@ -112,9 +112,10 @@ impl MemoryStore {
     fn open_for(&self, members: &[StoreFile], operation: Operation) -> Result<Open, Errno> {
         let fits = |open: &&Open| match operation {
             Operation::Read(_) => open.readable,
-            Operation::Write(_) | Operation::Append | Operation::Truncate(_) | Operation::Allocate { .. } => {
-                open.writable
-            }
+            Operation::Write(_)
+            | Operation::Append
+            | Operation::Truncate(_)
+            | Operation::Allocate { .. } => open.writable,
             Operation::Sync | Operation::DataSync | Operation::Advise { .. } => true,
         };
         let refusal = match operation {
@@ -141,7 +142,9 @@ impl MemoryStore {
                 file.modified_ns = now_ns();
                 Ok(Bytes::ZERO)
             }
-            Operation::Allocate { mode, offset, length } => self.allocate(file, mode, offset, length),
+            Operation::Allocate { mode, offset, length } => {
+                self.allocate(file, mode, offset, length)
+            }
         }
     }
 
@@ -166,7 +169,13 @@ impl MemoryStore {
     }
 
     /// The modes that mean something without blocks: plain, keep-size, punch-hole and zero-range.
-    fn allocate(&mut self, file: &mut File, mode: u32, offset: Offset, length: Bytes) -> Result<Bytes, Errno> {
+    fn allocate(
+        &mut self,
+        file: &mut File,
+        mode: u32,
+        offset: Offset,
+        length: Bytes,
+    ) -> Result<Bytes, Errno> {
         let mode = FallocateFlags::from_bits_retain(mode);
         let keep_size = mode.contains(FallocateFlags::KEEP_SIZE);
         let punch = mode == FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -191,7 +200,8 @@ impl MemoryStore {
 }
 
 fn read(file: &File, offset: Offset, io: &mut Io) -> Bytes {
-    let mut rest = usize::try_from(offset.0).ok().and_then(|at| file.content.get(at..)).unwrap_or_default();
+    let mut rest =
+        usize::try_from(offset.0).ok().and_then(|at| file.content.get(at..)).unwrap_or_default();
     let before = rest.len();
     for buffer in &mut io.buffers {
         let (now, later) = rest.split_at(rest.len().min(buffer.len()));
@@ -208,7 +218,9 @@ fn name_of(path: &Path) -> Result<PathBuf, Errno> {
         match component {
             Component::Normal(part) => name.push(part),
             Component::CurDir => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return Err(Errno::XDEV),
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(Errno::XDEV);
+            }
         }
     }
     if name.as_os_str().is_empty() { Err(Errno::NOENT) } else { Ok(name) }
@@ -232,7 +244,11 @@ impl Store for MemoryStore {
         let OpenHow::Beneath { path, flags } = how else { return Err(Errno::OPNOTSUPP) };
         let file_idx = self.file_at(name_of(&path)?)?;
         let access = OFlags::from_bits_retain(flags as u32) & OFlags::ACCMODE;
-        let open = Open { file_idx, readable: access != OFlags::WRONLY, writable: access != OFlags::RDONLY };
+        let open = Open {
+            file_idx,
+            readable: access != OFlags::WRONLY,
+            writable: access != OFlags::RDONLY,
+        };
         let id = FileId { device: DEVICE, inode: file_idx as u64 + 1, generation: 0 };
         Ok(Opened { file: StoreFile(self.opens.insert(open)), id })
     }
@@ -246,7 +262,11 @@ impl Store for MemoryStore {
         let open = self.opens.get(file.0).ok_or(Errno::BADF)?;
         let file = &self.files[open.file_idx];
         let size = file.content.len() as u64;
-        Ok(Attributes { size: Bytes(size), blocks_512: size.div_ceil(4096) * 8, modified_ns: file.modified_ns })
+        Ok(Attributes {
+            size: Bytes(size),
+            blocks_512: size.div_ceil(4096) * 8,
+            modified_ns: file.modified_ns,
+        })
     }
 
     fn try_now(&mut self, mut io: Io) -> Result<Io, Io> {
@@ -289,7 +309,12 @@ mod tests {
         store.open(OpenHow::Beneath { path: path.into(), flags })
     }
 
-    fn run(store: &mut MemoryStore, file: StoreFile, operation: Operation, data: &mut [u8]) -> Result<Bytes, Errno> {
+    fn run(
+        store: &mut MemoryStore,
+        file: StoreFile,
+        operation: Operation,
+        data: &mut [u8],
+    ) -> Result<Bytes, Errno> {
         let pool = Pool::new(Bytes::mib(2)).unwrap();
         let mut buffers = Vec::new();
         for piece in data.chunks(5000) {
@@ -297,14 +322,23 @@ mod tests {
             buffer.copy_from_slice(piece);
             buffers.push(buffer);
         }
-        let io = Io { token: 7, files: vec![file], operation, buffers, outcome: Ok(Bytes::ZERO), end: Offset(0) };
+        let io = Io {
+            token: 7,
+            files: vec![file],
+            operation,
+            buffers,
+            outcome: Ok(Bytes::ZERO),
+            end: Offset(0),
+        };
         store.start(Timestamp(0), io);
         assert_eq!(store.wake().deadline, Some(Timestamp(0)));
         let mut finished = Vec::new();
         store.take_finished(Timestamp(0), &mut finished);
         let io = finished.pop().unwrap();
         assert_eq!((io.token, finished.len(), store.wake().deadline), (7, 0, None));
-        data.chunks_mut(5000).zip(&io.buffers).for_each(|(piece, buffer)| piece.copy_from_slice(buffer));
+        data.chunks_mut(5000)
+            .zip(&io.buffers)
+            .for_each(|(piece, buffer)| piece.copy_from_slice(buffer));
         io.outcome
     }
 
@@ -313,13 +347,25 @@ mod tests {
         let mut store = MemoryStore::default();
         let file = open(&mut store, "a", RDWR).unwrap().file;
         let mut data: Vec<u8> = (0..12_000).map(|i| i as u8 | 1).collect();
-        assert_eq!(run(&mut store, file, Operation::Write(Offset(100)), &mut data), Ok(Bytes(12_000)));
-        assert_eq!(run(&mut store, file, Operation::Write(Offset(50)), &mut [9; 100]), Ok(Bytes(100)));
+        assert_eq!(
+            run(&mut store, file, Operation::Write(Offset(100)), &mut data),
+            Ok(Bytes(12_000))
+        );
+        assert_eq!(
+            run(&mut store, file, Operation::Write(Offset(50)), &mut [9; 100]),
+            Ok(Bytes(100))
+        );
         data[..50].fill(9);
         let mut seen = vec![3; 20_000];
         assert_eq!(run(&mut store, file, Operation::Read(Offset(0)), &mut seen), Ok(Bytes(12_100)));
-        assert_eq!((&seen[..50], &seen[50..100], &seen[100..12_100]), (&[0; 50][..], &[9; 50][..], &data[..]));
-        assert_eq!(run(&mut store, file, Operation::Read(Offset(u64::MAX)), &mut seen), Ok(Bytes(0)));
+        assert_eq!(
+            (&seen[..50], &seen[50..100], &seen[100..12_100]),
+            (&[0; 50][..], &[9; 50][..], &data[..])
+        );
+        assert_eq!(
+            run(&mut store, file, Operation::Read(Offset(u64::MAX)), &mut seen),
+            Ok(Bytes(0))
+        );
     }
 
     #[test]
@@ -329,26 +375,48 @@ mod tests {
         let reader = open(&mut store, "./d/a", 0).unwrap();
         assert_eq!(writer.id, reader.id);
         assert_ne!(open(&mut store, "d/b", 0).unwrap().id, reader.id);
-        assert_eq!(run(&mut store, reader.file, Operation::Write(Offset(0)), &mut [1]), Err(Errno::BADF));
-        assert_eq!(run(&mut store, writer.file, Operation::Read(Offset(0)), &mut [1]), Err(Errno::BADF));
-        assert_eq!(run(&mut store, reader.file, Operation::Truncate(Bytes(1)), &mut []), Err(Errno::INVAL));
+        assert_eq!(
+            run(&mut store, reader.file, Operation::Write(Offset(0)), &mut [1]),
+            Err(Errno::BADF)
+        );
+        assert_eq!(
+            run(&mut store, writer.file, Operation::Read(Offset(0)), &mut [1]),
+            Err(Errno::BADF)
+        );
+        assert_eq!(
+            run(&mut store, reader.file, Operation::Truncate(Bytes(1)), &mut []),
+            Err(Errno::INVAL)
+        );
         assert_eq!(run(&mut store, writer.file, Operation::Append, &mut [1, 2]), Ok(Bytes(2)));
         assert_eq!(run(&mut store, writer.file, Operation::Append, &mut [3]), Ok(Bytes(1)));
         let mut seen = [0; 3];
-        assert_eq!(run(&mut store, reader.file, Operation::Read(Offset(0)), &mut seen), Ok(Bytes(3)));
+        assert_eq!(
+            run(&mut store, reader.file, Operation::Read(Offset(0)), &mut seen),
+            Ok(Bytes(3))
+        );
         assert_eq!(seen, [1, 2, 3]);
     }
 
     #[test]
     fn a_full_store_says_so_and_truncating_makes_room() {
-        let mut store = MemoryStore::new(MemoryOptions { capacity: Bytes(100), file_length: Bytes(60) });
+        let mut store =
+            MemoryStore::new(MemoryOptions { capacity: Bytes(100), file_length: Bytes(60) });
         let file = open(&mut store, "a", RDWR).unwrap().file;
         assert_eq!(open(&mut store, "b", RDWR).unwrap_err(), Errno::NOSPC);
-        assert_eq!(run(&mut store, file, Operation::Write(Offset(41)), &mut [1; 60]), Err(Errno::NOSPC));
-        assert_eq!(run(&mut store, file, Operation::Write(Offset(40)), &mut [1; 60]), Ok(Bytes(60)));
+        assert_eq!(
+            run(&mut store, file, Operation::Write(Offset(41)), &mut [1; 60]),
+            Err(Errno::NOSPC)
+        );
+        assert_eq!(
+            run(&mut store, file, Operation::Write(Offset(40)), &mut [1; 60]),
+            Ok(Bytes(60))
+        );
         assert_eq!(run(&mut store, file, Operation::Truncate(Bytes(40)), &mut []), Ok(Bytes(0)));
         assert!(open(&mut store, "b", RDWR).is_ok());
-        assert_eq!(run(&mut store, file, Operation::Truncate(Bytes(u64::MAX)), &mut []), Err(Errno::NOSPC));
+        assert_eq!(
+            run(&mut store, file, Operation::Truncate(Bytes(u64::MAX)), &mut []),
+            Err(Errno::NOSPC)
+        );
         assert_eq!(store.attributes(file).unwrap().size, Bytes(40));
     }
 
@@ -356,8 +424,11 @@ mod tests {
     fn allocation_extends_punches_and_refuses_what_it_cannot() {
         let mut store = MemoryStore::default();
         let file = open(&mut store, "a", RDWR).unwrap().file;
-        let allocate =
-            |mode, offset, length| Operation::Allocate { mode, offset: Offset(offset), length: Bytes(length) };
+        let allocate = |mode, offset, length| Operation::Allocate {
+            mode,
+            offset: Offset(offset),
+            length: Bytes(length),
+        };
         run(&mut store, file, Operation::Write(Offset(0)), &mut [1; 10]).unwrap();
         assert_eq!(run(&mut store, file, allocate(0, 5, 10), &mut []), Ok(Bytes(0)));
         assert_eq!(store.attributes(file).unwrap().size, Bytes(15));
@@ -374,7 +445,8 @@ mod tests {
         let mut store = MemoryStore::default();
         let null = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(store.open(OpenHow::Descriptor(null.into())).unwrap_err(), Errno::OPNOTSUPP);
-        for (path, refusal) in [("/a", Errno::XDEV), ("a/../../b", Errno::XDEV), ("", Errno::NOENT)] {
+        for (path, refusal) in [("/a", Errno::XDEV), ("a/../../b", Errno::XDEV), ("", Errno::NOENT)]
+        {
             assert_eq!(open(&mut store, path, RDWR).unwrap_err(), refusal, "{path:?}");
         }
     }

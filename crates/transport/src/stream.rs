@@ -14,6 +14,9 @@ use rustix::net::{
 
 use crate::Endpoint;
 
+/// Bytes that a Unix socket should hold for its receiver: a chunk and the frames around it.
+const SEND_BYTES: usize = 2 << 20;
+
 /// A connected stream socket, always non-blocking: callers either wait with [`Stream::wait`] or use an event loop.
 #[derive(Debug)]
 pub struct Stream {
@@ -78,8 +81,11 @@ impl Stream {
         }
     }
 
-    /// Takes over a connected, non-blocking Unix socket.
+    /// Takes over a connected, non-blocking Unix socket, and lets it hold a chunk on its way: with
+    /// the kernel's default of 208 KiB one side waits while the other moves data elsewhere.
     pub fn from_unix(socket: OwnedFd) -> Self {
+        // The kernel caps it at `net.core.wmem_max`; whatever it grants is an improvement.
+        let _ = net::sockopt::set_socket_send_buffer_size(&socket, SEND_BYTES);
         Self { socket, carries_descriptors: true }
     }
 

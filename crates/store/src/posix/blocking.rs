@@ -47,7 +47,13 @@ fn slices(work: &mut Work) -> Vec<IoSlice<'_>> {
 
 /// The advice with the number that programs pass.
 fn named(advice: u32) -> Result<Advice, Errno> {
-    const ALL: [Advice; 6] =
-        [Advice::Normal, Advice::Random, Advice::Sequential, Advice::WillNeed, Advice::DontNeed, Advice::NoReuse];
+    const ALL: [Advice; 6] = [
+        Advice::Normal,
+        Advice::Random,
+        Advice::Sequential,
+        Advice::WillNeed,
+        Advice::DontNeed,
+        Advice::NoReuse,
+    ];
     ALL.into_iter().find(|named| *named as u32 == advice).ok_or(Errno::INVAL)
 }

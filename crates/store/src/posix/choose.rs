@@ -28,7 +28,8 @@ pub(super) fn file_for(
     for member in members {
         file_of(member)?.check_rights(operation)?;
     }
-    let members: Vec<&Arc<OpenFile>> = members.iter().filter_map(|member| files.get(member.0)).collect();
+    let members: Vec<&Arc<OpenFile>> =
+        members.iter().filter_map(|member| files.get(member.0)).collect();
     // Every round but the last finds one more descriptor whose flags have changed.
     for _ in 0..=members.len() {
         let fitting = members.iter().filter(|file| fits(file, operation));

@@ -101,7 +101,8 @@ impl PosixStore {
             return Err(Errno::INVAL);
         }
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let export = options.export.map(|path| openat(CWD, path, directory, Mode::empty())).transpose()?;
+        let export =
+            options.export.map(|path| openat(CWD, path, directory, Mode::empty())).transpose()?;
         let carrier: Box<dyn Carrier> = match options.engine {
             PosixEngine::IoUring => Box::new(RingCarrier::new(options.depth)?),
             PosixEngine::Threads => Box::new(Threads::new(options.depth)?),
@@ -156,8 +157,13 @@ impl Store for PosixStore {
 
     fn attributes(&mut self, file: StoreFile) -> Result<Attributes, Errno> {
         let stat = self.files.get(file.0).ok_or(Errno::BADF)?.stat()?;
-        let modified_ns = stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64);
-        Ok(Attributes { size: Bytes(stat.st_size as u64), blocks_512: stat.st_blocks as u64, modified_ns })
+        let modified_ns =
+            stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64);
+        Ok(Attributes {
+            size: Bytes(stat.st_size as u64),
+            blocks_512: stat.st_blocks as u64,
+            modified_ns,
+        })
     }
 
     /// Serves a read whose bytes are all in the page cache; everything else would have to wait.
@@ -165,7 +171,9 @@ impl Store for PosixStore {
         if !matches!(io.operation, Operation::Read(_)) {
             return Err(io);
         }
-        let Ok(file) = choose::file_for(&self.files, &io.files, io.operation) else { return Err(io) };
+        let Ok(file) = choose::file_for(&self.files, &io.files, io.operation) else {
+            return Err(io);
+        };
         // A direct read always goes to the device.
         if file.is_direct() || file.always_waits() {
             return Err(io);
@@ -218,7 +226,10 @@ impl Store for PosixStore {
 
     fn wake(&self) -> Wake<'_> {
         let is_ready = !self.refused.is_empty() || self.carrier.is_ready();
-        Wake { descriptor: Some(self.carrier.descriptor()), deadline: is_ready.then_some(Timestamp(0)) }
+        Wake {
+            descriptor: Some(self.carrier.descriptor()),
+            deadline: is_ready.then_some(Timestamp(0)),
+        }
     }
 
     fn depth_default(&self) -> usize {

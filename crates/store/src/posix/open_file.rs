@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use forebay_engine::store::Operation;
 use forebay_units::FileId;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fcntl_getfl, fcntl_setfl, fstat, openat2};
+use rustix::fs::{
+    FileType, Mode, OFlags, ResolveFlags, Stat, fcntl_getfl, fcntl_setfl, fstat, openat2,
+};
 use rustix::io::Errno;
 
 use super::sys;
@@ -15,7 +17,8 @@ use super::sys;
 pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(0o10000);
 
 /// What of a client's `open(2)` flags means something to a file that exists already.
-const FLAGS_KEPT: OFlags = OFlags::ACCMODE.union(OFlags::APPEND).union(OFlags::DIRECT).union(OFlags::SYNC).union(DSYNC);
+const FLAGS_KEPT: OFlags =
+    OFlags::ACCMODE.union(OFlags::APPEND).union(OFlags::DIRECT).union(OFlags::SYNC).union(DSYNC);
 
 /// How often a walk that raced with a rename or a signal is tried again before its error is believed.
 const OPEN_TRIES_MAX: usize = 16;
@@ -50,7 +53,11 @@ impl OpenFile {
     /// # Errors
     /// `EXDEV` for a path that leaves the root, `ELOOP` for a magic link, `EINVAL` for anything but a
     /// regular file, else what `openat2(2)` says.
-    pub(super) fn beneath(root: BorrowedFd<'_>, path: &Path, flags: i32) -> Result<(Self, FileId), Errno> {
+    pub(super) fn beneath(
+        root: BorrowedFd<'_>,
+        path: &Path,
+        flags: i32,
+    ) -> Result<(Self, FileId), Errno> {
         let flags = OFlags::from_bits_retain(flags as u32) & FLAGS_KEPT;
         // Looking before opening keeps devices and FIFOs from noticing. What is swapped in between is
         // still found out below, and O_NONBLOCK keeps a FIFO from holding the store up.
@@ -79,7 +86,9 @@ impl OpenFile {
         let (readable, writable) = (access != OFlags::WRONLY, access != OFlags::RDONLY);
         match operation {
             Operation::Read(_) if !readable => Err(Errno::BADF),
-            Operation::Write(_) | Operation::Append | Operation::Allocate { .. } if !writable => Err(Errno::BADF),
+            Operation::Write(_) | Operation::Append | Operation::Allocate { .. } if !writable => {
+                Err(Errno::BADF)
+            }
             Operation::Truncate(_) if !writable => Err(Errno::INVAL),
             _ => Ok(()),
         }
@@ -140,5 +149,9 @@ fn regular_file_id(descriptor: &OwnedFd) -> Result<FileId, Errno> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(Errno::INVAL);
     }
-    Ok(FileId { device: stat.st_dev, inode: stat.st_ino, generation: sys::inode_generation(descriptor).unwrap_or(0) })
+    Ok(FileId {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        generation: sys::inode_generation(descriptor).unwrap_or(0),
+    })
 }

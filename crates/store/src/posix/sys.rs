@@ -63,7 +63,8 @@ impl Ring {
         let has = |code| probe.is_supported(code);
         // Linux 5.6 has all of these; what is older is served by threads.
         let complete = has(opcode::Fallocate::CODE) && has(opcode::Fadvise::CODE);
-        if !complete || !ring.params().is_feature_nodrop() || !ring.params().is_feature_rw_cur_pos() {
+        if !complete || !ring.params().is_feature_nodrop() || !ring.params().is_feature_rw_cur_pos()
+        {
             return Err(Errno::OPNOTSUPP);
         }
         let truncates = has(opcode::Ftruncate::CODE);
@@ -87,8 +88,10 @@ impl Ring {
     /// If there is no room.
     pub(super) fn push(&mut self, mut work: Work) {
         assert!(self.has_room(), "the ring is full");
-        let slices: Vec<Slice> =
-            work.pieces().map(|piece| Slice { base: piece.as_mut_ptr(), length: piece.len() }).collect();
+        let slices: Vec<Slice> = work
+            .pieces()
+            .map(|piece| Slice { base: piece.as_mut_ptr(), length: piece.len() })
+            .collect();
         let mut entry = entry_for(&work, &slices);
         if work.is_retry() {
             // A descriptor with O_NONBLOCK is answered EAGAIN where its file system cannot wait within
@@ -105,7 +108,8 @@ impl Ring {
     /// Passes on what was pushed. Whether the kernel took it all; if not (a signal, memory short), it
     /// stays for the next time.
     pub(super) fn submit(&mut self) -> bool {
-        self.ring.submission().is_empty() || (self.ring.submit().is_ok() && self.ring.submission().is_empty())
+        self.ring.submission().is_empty()
+            || (self.ring.submit().is_ok() && self.ring.submission().is_empty())
     }
 
     /// A work whose step is finished, with the result of the step.

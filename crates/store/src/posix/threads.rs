@@ -43,15 +43,19 @@ impl Threads {
     /// What `eventfd(2)` or the making of a thread says.
     pub(super) fn new(count: usize) -> Result<Self, Errno> {
         let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared =
-            Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), finished: Mutex::default(), signal });
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            finished: Mutex::default(),
+            signal,
+        });
         let mut threads = Self { shared, threads: Vec::with_capacity(count) };
         for number in 0..count {
             let shared = Arc::clone(&threads.shared);
             let builder = std::thread::Builder::new().name(format!("store-{number}"));
-            let thread = builder
-                .spawn(move || shared.carry_out())
-                .map_err(|error| error.raw_os_error().map_or(Errno::AGAIN, Errno::from_raw_os_error))?;
+            let thread = builder.spawn(move || shared.carry_out()).map_err(|error| {
+                error.raw_os_error().map_or(Errno::AGAIN, Errno::from_raw_os_error)
+            })?;
             threads.threads.push(thread);
         }
         Ok(threads)

@@ -69,7 +69,10 @@ impl Work {
 
     /// What to do first: a call that moves no bytes is over before any system call.
     pub(super) fn begin(&mut self) -> Next {
-        let moves_data = matches!(self.io.operation, Operation::Read(_) | Operation::Write(_) | Operation::Append);
+        let moves_data = matches!(
+            self.io.operation,
+            Operation::Read(_) | Operation::Write(_) | Operation::Append
+        );
         if moves_data && self.total_bytes == 0 { self.finish(Ok(Bytes::ZERO)) } else { Next::Step }
     }
 
@@ -82,8 +85,12 @@ impl Work {
             Operation::Sync => Step::Sync,
             Operation::DataSync => Step::DataSync,
             Operation::Truncate(size) => Step::Truncate(size.0),
-            Operation::Allocate { mode, offset, length } => Step::Allocate { mode, offset: offset.0, length: length.0 },
-            Operation::Advise { advice, offset, length } => Step::Advise { advice, offset: offset.0, length: length.0 },
+            Operation::Allocate { mode, offset, length } => {
+                Step::Allocate { mode, offset: offset.0, length: length.0 }
+            }
+            Operation::Advise { advice, offset, length } => {
+                Step::Advise { advice, offset: offset.0, length: length.0 }
+            }
         }
     }
 
@@ -162,8 +169,16 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(8192).unwrap();
         let pool = Pool::new(Bytes::mib(1)).unwrap();
-        let buffers = (0..2).map(|_| pool.try_take(Bytes(4096), Share::Dispatch).unwrap()).collect();
-        let io = Io { token: 0, files: Vec::new(), operation, buffers, outcome: Ok(Bytes(1)), end: Offset(0) };
+        let buffers =
+            (0..2).map(|_| pool.try_take(Bytes(4096), Share::Dispatch).unwrap()).collect();
+        let io = Io {
+            token: 0,
+            files: Vec::new(),
+            operation,
+            buffers,
+            outcome: Ok(Bytes(1)),
+            end: Offset(0),
+        };
         Work::new(io, Arc::new(OpenFile::from_descriptor(file.into()).unwrap().0))
     }
 

@@ -71,7 +71,8 @@ fn random_calls_agree_with_a_model(rig: &mut Rig) {
     let mut model: Vec<u8> = Vec::new();
     let mut state = 42u64;
     let mut random = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
     for round in 0..300 {
@@ -79,7 +80,8 @@ fn random_calls_agree_with_a_model(rig: &mut Rig) {
         match random(8) {
             0..3 => {
                 let data = pattern(length, round);
-                let outcome = rig.write(&[append, plain], Operation::Write(Offset(offset as u64)), &data);
+                let outcome =
+                    rig.write(&[append, plain], Operation::Write(Offset(offset as u64)), &data);
                 assert_eq!(outcome, Ok(Bytes(length as u64)));
                 if length > 0 {
                     model.resize(model.len().max(offset + length), 0);
@@ -177,7 +179,10 @@ fn nobody_uses_anothers_rights(rig: &mut Rig) {
     assert_eq!(rig.write(&[both, reader], Operation::Write(Offset(0)), b"x"), Err(Errno::BADF));
     assert_eq!(rig.write(&[both, writer], Operation::Write(Offset(0)), b"x"), Ok(Bytes(1)));
     let buffers = rig.buffers([1]);
-    assert_eq!(rig.run_io(&[both, writer], Operation::Read(Offset(0)), buffers).outcome, Err(Errno::BADF));
+    assert_eq!(
+        rig.run_io(&[both, writer], Operation::Read(Offset(0)), buffers).outcome,
+        Err(Errno::BADF)
+    );
     assert_eq!(rig.read(reader, 0, 1), Ok(b"x".to_vec()));
     assert_eq!(rig.run(reader, Operation::Truncate(Bytes(0))), Err(Errno::INVAL));
     let allocate = Operation::Allocate { mode: 0, offset: Offset(0), length: Bytes(1) };
@@ -187,19 +192,30 @@ fn nobody_uses_anothers_rights(rig: &mut Rig) {
 fn direct_calls_work_or_fail_as_the_kernel_says(rig: &mut Rig) {
     let direct = match rig.client_open("f", RDWR | OFlags::DIRECT) {
         Ok(client) => rig.open_descriptor(client).unwrap().file,
-        Err(error) => return say_not_tested(&format!("O_DIRECT in {}: {error}", rig.directory.path().display())),
+        Err(error) => {
+            return say_not_tested(&format!(
+                "O_DIRECT in {}: {error}",
+                rig.directory.path().display()
+            ));
+        }
     };
     let buffered = rig.open("f", RDWR);
     let data = pattern(5 * 4_096, 5);
     let buffers = rig.filled(&data, 8_192);
-    assert_eq!(rig.run_io(&[direct], Operation::Write(Offset(0)), buffers).outcome, Ok(Bytes(20_480)));
+    assert_eq!(
+        rig.run_io(&[direct], Operation::Write(Offset(0)), buffers).outcome,
+        Ok(Bytes(20_480))
+    );
     rig.run(buffered, Operation::Truncate(Bytes(10_000))).unwrap();
     let buffers = rig.buffers([8_192, 8_192]);
     let io = rig.run_io(&[direct], Operation::Read(Offset(0)), buffers);
     assert_eq!(io.outcome, Ok(Bytes(10_000)), "the end of the file is not aligned");
     assert!(contents(&io, Bytes(10_000)) == data[..10_000]);
     let buffers = rig.buffers([4_096]);
-    assert_eq!(rig.run_io(&[direct], Operation::Read(Offset(1)), buffers).outcome, Err(Errno::INVAL));
+    assert_eq!(
+        rig.run_io(&[direct], Operation::Read(Offset(1)), buffers).outcome,
+        Err(Errno::INVAL)
+    );
     let buffers = rig.buffers([4_095]);
     let io = rig.run_io(&[direct, buffered], Operation::Read(Offset(1)), buffers);
     assert_eq!(io.outcome, Ok(Bytes(4_095)), "a buffered member serves what is not aligned");
@@ -236,7 +252,8 @@ fn errors_come_through_exactly(rig: &mut Rig) {
     assert_eq!(rig.write(&[file], Operation::Write(past_every_file), b"x"), Err(Errno::FBIG));
     assert_eq!(rig.write(&[file], Operation::Write(Offset(1 << 63)), b"x"), Err(Errno::INVAL));
     assert_eq!(rig.run(file, Operation::Truncate(Bytes(1 << 63))), Err(Errno::INVAL));
-    let allocate = |mode, length| Operation::Allocate { mode, offset: Offset(0), length: Bytes(length) };
+    let allocate =
+        |mode, length| Operation::Allocate { mode, offset: Offset(0), length: Bytes(length) };
     assert_eq!(rig.run(file, allocate(0, 0)), Err(Errno::INVAL));
     assert_eq!(rig.run(file, allocate(1 << 30, 4_096)), Err(Errno::OPNOTSUPP));
     let advise = Operation::Advise { advice: 99, offset: Offset(0), length: Bytes(0) };
@@ -249,7 +266,10 @@ fn errors_come_through_exactly(rig: &mut Rig) {
 fn a_device_error_is_no_end_of_file(rig: &mut Rig) {
     let memory = rig.open_descriptor(File::open("/proc/self/mem").unwrap()).unwrap().file;
     let buffers = rig.buffers([4_096]);
-    assert_eq!(rig.run_io(&[memory], Operation::Read(Offset(4_096)), buffers).outcome, Err(Errno::IO));
+    assert_eq!(
+        rig.run_io(&[memory], Operation::Read(Offset(4_096)), buffers).outcome,
+        Err(Errno::IO)
+    );
     let known = pattern(64, 7);
     let there = known.as_ptr().addr() as u64;
     assert_eq!(rig.read(memory, there, 64), Ok(known));
@@ -261,7 +281,8 @@ fn metadata_calls_do_what_they_say(rig: &mut Rig) {
     assert_eq!(rig.run(file, Operation::Sync), Ok(Bytes(0)));
     assert_eq!(rig.run(file, Operation::DataSync), Ok(Bytes(0)));
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let hole = Operation::Allocate { mode: punch.bits(), offset: Offset(4_096), length: Bytes(4_096) };
+    let hole =
+        Operation::Allocate { mode: punch.bits(), offset: Offset(4_096), length: Bytes(4_096) };
     assert_eq!(rig.run(file, hole), Ok(Bytes(0)));
     assert_eq!(rig.read(file, 4_095, 2), Ok(vec![1, 0]));
     let longer = Operation::Allocate { mode: 0, offset: Offset(0), length: Bytes(50_000) };
@@ -295,14 +316,23 @@ fn dropping_a_busy_store_gives_every_buffer_back(rig: &mut Rig) {
 
 fn read_io(rig: &Rig, file: forebay_engine::store::StoreFile, offset: u64, length: usize) -> Io {
     let (files, buffers) = (vec![file], rig.buffers([length]));
-    Io { token: 3, files, operation: Operation::Read(Offset(offset)), buffers, outcome: Ok(Bytes(77)), end: Offset(0) }
+    Io {
+        token: 3,
+        files,
+        operation: Operation::Read(Offset(offset)),
+        buffers,
+        outcome: Ok(Bytes(77)),
+        end: Offset(0),
+    }
 }
 
 fn cached_bytes_are_read_at_once(rig: &mut Rig) {
     let file = rig.open("f", RDWR);
     let data = pattern(30_000, 8);
     rig.write(&[file], Operation::Write(Offset(0)), &data).unwrap();
-    for (offset, length, there) in [(0, 30_000, 30_000), (20_000, 30_000, 10_000), (30_000, 10, 0), (0, 0, 0)] {
+    for (offset, length, there) in
+        [(0, 30_000, 30_000), (20_000, 30_000, 10_000), (30_000, 10, 0), (0, 0, 0)]
+    {
         let io = read_io(rig, file, offset, length);
         let io = rig.store.try_now(io).expect("what was just written is in the page cache");
         assert_eq!(io.outcome, Ok(Bytes(there)));
@@ -322,9 +352,15 @@ fn bytes_on_the_device_are_not_waited_for(rig: &mut Rig) {
     let io = read_io(rig, file, 400_000, 100_000);
     let io = match rig.store.try_now(io) {
         Err(io) => io,
-        Ok(_) => return say_not_tested("a read past the page cache: this file system kept the bytes"),
+        Ok(_) => {
+            return say_not_tested("a read past the page cache: this file system kept the bytes");
+        }
     };
-    assert_eq!((io.token, io.outcome, io.buffers[0].len()), (3, Ok(Bytes(77)), 100_000), "handed back as it was");
+    assert_eq!(
+        (io.token, io.outcome, io.buffers[0].len()),
+        (3, Ok(Bytes(77)), 100_000),
+        "handed back as it was"
+    );
     rig.store.start(Timestamp(0), io);
     let io = rig.wait(1).pop().unwrap();
     assert!(contents(&io, io.outcome.unwrap()) == data[400_000..500_000]);
@@ -337,7 +373,10 @@ fn calls_are_counted(rig: &mut Rig) {
     rig.run(file, Operation::Sync).unwrap();
     let counters = rig.store.counters();
     let count = |name| counters.iter().find(|counter| counter.0 == name).unwrap().1;
-    assert_eq!(["reads", "writes", "others", "bytes_read", "bytes_written"].map(count), [1, 1, 1, 10, 100]);
+    assert_eq!(
+        ["reads", "writes", "others", "bytes_read", "bytes_written"].map(count),
+        [1, 1, 1, 10, 100]
+    );
 }
 
 fn refused_calls_are_announced(rig: &mut Rig) {

@@ -56,7 +56,16 @@ fn the_export_cannot_be_left() {
     let absolute = outside.path().to_str().unwrap();
     let beside = format!("../{name}");
     let through_a_link = format!("d/up/../{name}");
-    for path in [absolute, "/etc/passwd", "..", &beside, "d/../../x", "absolute", "d/relative", &through_a_link] {
+    for path in [
+        absolute,
+        "/etc/passwd",
+        "..",
+        &beside,
+        "d/../../x",
+        "absolute",
+        "d/relative",
+        &through_a_link,
+    ] {
         assert_eq!(rig.open_beneath(path, OFlags::RDONLY).unwrap_err(), Errno::XDEV, "{path}");
     }
     assert_eq!(rig.open_beneath("loop", OFlags::RDONLY).unwrap_err(), Errno::LOOP);
@@ -66,7 +75,8 @@ fn the_export_cannot_be_left() {
 
 #[test]
 fn magic_links_are_refused() {
-    let options = PosixOptions { export: Some("/proc/self".into()), engine: PosixEngine::Threads, depth: 1 };
+    let options =
+        PosixOptions { export: Some("/proc/self".into()), engine: PosixEngine::Threads, depth: 1 };
     let mut store = PosixStore::new(options).unwrap();
     for path in ["exe", "root/etc/passwd", "cwd/Cargo.toml"] {
         let refused = store.open(OpenHow::Beneath { path: path.into(), flags: 0 }).unwrap_err();
@@ -80,7 +90,12 @@ fn what_is_not_a_regular_file_is_refused_without_waiting_for_it() {
     std::fs::create_dir(rig.path("d")).unwrap();
     mknodat(CWD, rig.path("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(rig.path("socket")).unwrap();
-    for (path, flags) in [(".", OFlags::RDONLY), ("d", OFlags::RDONLY), ("d", OFlags::RDWR), ("socket", OFlags::RDWR)] {
+    for (path, flags) in [
+        (".", OFlags::RDONLY),
+        ("d", OFlags::RDONLY),
+        ("d", OFlags::RDWR),
+        ("socket", OFlags::RDWR),
+    ] {
         assert_eq!(rig.open_beneath(path, flags).unwrap_err(), Errno::INVAL, "{path}");
     }
     for flags in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {

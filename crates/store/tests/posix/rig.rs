@@ -53,7 +53,9 @@ impl Rig {
         let access = flags & OFlags::ACCMODE;
         let mut options = OpenOptions::new();
         options.read(access != OFlags::WRONLY).write(access != OFlags::RDONLY);
-        options.create(access != OFlags::RDONLY).custom_flags((flags - OFlags::ACCMODE).bits() as i32);
+        options
+            .create(access != OFlags::RDONLY)
+            .custom_flags((flags - OFlags::ACCMODE).bits() as i32);
         options.open(self.path(name))
     }
 
@@ -62,7 +64,10 @@ impl Rig {
         self.open_descriptor(file).unwrap().file
     }
 
-    pub(crate) fn open_descriptor(&mut self, descriptor: impl Into<OwnedFd>) -> Result<Opened, Errno> {
+    pub(crate) fn open_descriptor(
+        &mut self,
+        descriptor: impl Into<OwnedFd>,
+    ) -> Result<Opened, Errno> {
         self.store.open(OpenHow::Descriptor(descriptor.into()))
     }
 
@@ -71,12 +76,27 @@ impl Rig {
     }
 
     pub(crate) fn buffers(&self, lengths: impl IntoIterator<Item = usize>) -> Vec<Buffer> {
-        let take = |length| self.pool.try_take(Bytes(length as u64), Share::Dispatch).expect("room in the pool");
+        let take = |length| {
+            self.pool.try_take(Bytes(length as u64), Share::Dispatch).expect("room in the pool")
+        };
         lengths.into_iter().map(take).collect()
     }
 
-    pub(crate) fn start(&mut self, token: u64, files: &[StoreFile], operation: Operation, buffers: Vec<Buffer>) {
-        let io = Io { token, files: files.to_vec(), operation, buffers, outcome: Ok(Bytes::ZERO), end: Offset(0) };
+    pub(crate) fn start(
+        &mut self,
+        token: u64,
+        files: &[StoreFile],
+        operation: Operation,
+        buffers: Vec<Buffer>,
+    ) {
+        let io = Io {
+            token,
+            files: files.to_vec(),
+            operation,
+            buffers,
+            outcome: Ok(Bytes::ZERO),
+            end: Offset(0),
+        };
         self.store.start(Timestamp(0), io);
     }
 
@@ -95,14 +115,21 @@ impl Rig {
             let tv_sec = if wake.deadline.is_some() { 0 } else { PATIENCE.as_secs() as i64 };
             let timeout = Timespec { tv_sec, tv_nsec: 0 };
             match poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&timeout)) {
-                Ok(0) if tv_sec > 0 => panic!("nothing woke us: {} of {count} calls finished", finished.len()),
+                Ok(0) if tv_sec > 0 => {
+                    panic!("nothing woke us: {} of {count} calls finished", finished.len())
+                }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => panic!("poll: {errno}"),
             }
         }
     }
 
-    pub(crate) fn run_io(&mut self, files: &[StoreFile], operation: Operation, buffers: Vec<Buffer>) -> Io {
+    pub(crate) fn run_io(
+        &mut self,
+        files: &[StoreFile],
+        operation: Operation,
+        buffers: Vec<Buffer>,
+    ) -> Io {
         self.start(1, files, operation, buffers);
         self.wait(1).pop().unwrap()
     }
@@ -114,17 +141,30 @@ impl Rig {
     /// Buffers of these lengths that hold `data`.
     pub(crate) fn filled(&self, data: &[u8], piece: usize) -> Vec<Buffer> {
         let mut buffers = self.buffers(data.chunks(piece).map(<[u8]>::len));
-        buffers.iter_mut().zip(data.chunks(piece)).for_each(|(buffer, part)| buffer.copy_from_slice(part));
+        buffers
+            .iter_mut()
+            .zip(data.chunks(piece))
+            .for_each(|(buffer, part)| buffer.copy_from_slice(part));
         buffers
     }
 
-    pub(crate) fn write(&mut self, files: &[StoreFile], operation: Operation, data: &[u8]) -> Result<Bytes, Errno> {
+    pub(crate) fn write(
+        &mut self,
+        files: &[StoreFile],
+        operation: Operation,
+        data: &[u8],
+    ) -> Result<Bytes, Errno> {
         let buffers = self.filled(data, 50_000);
         self.run_io(files, operation, buffers).outcome
     }
 
     /// Reads up to `length` bytes; what was there.
-    pub(crate) fn read(&mut self, file: StoreFile, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn read(
+        &mut self,
+        file: StoreFile,
+        offset: u64,
+        length: usize,
+    ) -> Result<Vec<u8>, Errno> {
         let pieces = (0..length).step_by(30_000).map(|start| (length - start).min(30_000));
         let buffers = self.buffers(pieces);
         let io = self.run_io(&[file], Operation::Read(Offset(offset)), buffers);
@@ -141,7 +181,9 @@ pub(crate) fn contents(io: &Io, count: Bytes) -> Vec<u8> {
 
 /// Bytes that differ from place to place.
 pub(crate) fn pattern(length: usize, seed: u64) -> Vec<u8> {
-    (0..length as u64).map(|i| ((i + seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect()
+    (0..length as u64)
+        .map(|i| ((i + seed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8)
+        .collect()
 }
 
 /// Makes one test for each engine from each function of a rig.
