@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-pub use random::Random;
+pub use random::{Random, seeds};
 pub use raw::{Frame, Raw, encoded, hello};
 pub use running::{Client, Running, range};
 pub use served::{Served, kill};
@@ -58,13 +58,24 @@ pub fn compiled(name: &str, folder: &Path) -> PathBuf {
     let program = folder.join(name);
     let mut cc = Command::new("cc");
     cc.args(["-O1", "-Wall", "-o"]).arg(&program).arg(&source);
-    assert!(cc.status().expect("cc is installed").success(), "{} does not compile", source.display());
+    assert!(
+        cc.status().expect("cc is installed").success(),
+        "{} does not compile",
+        source.display()
+    );
     program
+}
+
+/// Where programs are looked for. Debian puts some where only root looks.
+fn search_path() -> std::ffi::OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin:/sbin");
+    path
 }
 
 /// Whether all of these commands are installed; says visibly which is not.
 pub fn has_commands(names: &[&str]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = search_path();
     let missing: Vec<_> = names
         .iter()
         .filter(|name| !std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
@@ -98,7 +109,8 @@ pub fn finish(command: &mut Command) -> Output {
             output.expect("the output can be read")
         }
         Err(_) => {
-            let _ = rustix::process::kill_process(pid.expect("a pid"), rustix::process::Signal::KILL);
+            let _ =
+                rustix::process::kill_process(pid.expect("a pid"), rustix::process::Signal::KILL);
             panic!("still running after {LIMIT:?}: {command:?}");
         }
     }
@@ -126,6 +138,7 @@ fn bash<'a>(command: &'a mut Command, script: &str, folder: &Path) -> &'a mut Co
     command
         .args(["-euc", script])
         .current_dir(folder)
+        .env("PATH", search_path())
         .env("LC_ALL", "C")
         .env("TZ", "UTC")
         .env("HOME", folder)
@@ -140,7 +153,8 @@ fn bash<'a>(command: &'a mut Command, script: &str, folder: &Path) -> &'a mut Co
 /// # Panics
 /// If there is none.
 pub fn report(path: &Path) -> serde_json::Value {
-    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("report {}: {e}", path.display()));
+    let text =
+        fs::read_to_string(path).unwrap_or_else(|e| panic!("report {}: {e}", path.display()));
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("report {}: {e}: {text}", path.display()))
 }
 
@@ -160,7 +174,12 @@ pub fn tree(folder: &Path) -> BTreeMap<PathBuf, String> {
                 format!("link to {}", fs::read_link(&path).expect("a link").display())
             } else {
                 let bytes = fs::read(&path).expect("a readable file");
-                format!("file {mode:o}, {} links, {} bytes, {:016x}", stat.nlink(), bytes.len(), hash(&bytes))
+                format!(
+                    "file {mode:o}, {} links, {} bytes, {:016x}",
+                    stat.nlink(),
+                    bytes.len(),
+                    hash(&bytes)
+                )
             };
             let name = path.strip_prefix(folder).expect("beneath the folder").to_path_buf();
             found.insert(name, what);

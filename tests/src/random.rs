@@ -10,8 +10,8 @@ impl Random {
         Self(seed)
     }
 
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
+    /// Any number.
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,15 +21,25 @@ impl Random {
 
     /// A number below `limit`, 0 for 0.
     pub fn below(&mut self, limit: u64) -> u64 {
-        if limit == 0 { 0 } else { self.next() % limit }
+        if limit == 0 { 0 } else { self.number() % limit }
     }
 
     /// `length` bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         for eight in bytes.chunks_mut(8) {
-            eight.copy_from_slice(&self.next().to_le_bytes()[..eight.len()]);
+            eight.copy_from_slice(&self.number().to_le_bytes()[..eight.len()]);
         }
         bytes
+    }
+}
+
+/// The seeds that a test runs with: `FOREBAY_SEED=n` replays one, `FOREBAY_SEEDS=n` runs n of them
+/// and not just `count`.
+pub fn seeds(count: u64) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("FOREBAY_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("FOREBAY_SEEDS").unwrap_or(count),
     }
 }

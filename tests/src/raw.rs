@@ -7,7 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use forebay_client::Endpoint;
-use forebay_wire::{Descriptor, FrameKind, HEADER_BYTES, Handle, Header, Hello, Open, Opened, Reply, Request, VERSION};
+use forebay_wire::{
+    Descriptor, FrameKind, HEADER_BYTES, Handle, Header, Hello, Open, Opened, Reply, Request,
+    VERSION,
+};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 /// How long an answer may take.
@@ -42,7 +45,8 @@ impl Raw {
                 stream.into()
             }
             None => {
-                let stream = TcpStream::connect(text.strip_prefix("tcp:").expect("the other kind")).expect("it listens");
+                let stream = TcpStream::connect(text.strip_prefix("tcp:").expect("the other kind"))
+                    .expect("it listens");
                 stream.set_read_timeout(Some(ANSWER_LIMIT)).expect("a socket");
                 stream.into()
             }
@@ -82,7 +86,11 @@ impl Raw {
     /// # Panics
     /// If it is not opened.
     pub fn open_path(&mut self, name: &str) -> Handle {
-        self.ask(&Request::Open(Open { flags: 2, descriptor: Descriptor::Absent, path: name.as_bytes() }));
+        self.ask(&Request::Open(Open {
+            flags: 2,
+            descriptor: Descriptor::Absent,
+            path: name.as_bytes(),
+        }));
         self.opened()
     }
 
@@ -93,12 +101,16 @@ impl Raw {
     pub fn open_descriptor(&mut self, file: &File) -> Handle {
         let tag = self.next_tag;
         self.next_tag += 1;
-        let frame = encoded(&Request::Open(Open { flags: 2, descriptor: Descriptor::Sent, path: b"" }), tag);
+        let frame = encoded(
+            &Request::Open(Open { flags: 2, descriptor: Descriptor::Sent, path: b"" }),
+            tag,
+        );
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let descriptors = [file.as_fd()];
         assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-        sendmsg(&self.stream, &[IoSlice::new(&frame)], &mut control, SendFlags::empty()).expect("it is sent");
+        sendmsg(&self.stream, &[IoSlice::new(&frame)], &mut control, SendFlags::empty())
+            .expect("it is sent");
         self.opened()
     }
 
@@ -137,7 +149,8 @@ impl Raw {
         loop {
             let mut head = [0; HEADER_BYTES + 8];
             self.stream.read_exact(&mut head).expect("data or an answer");
-            let header = Header::decode(head.first_chunk().expect("it is longer")).expect("a frame");
+            let header =
+                Header::decode(head.first_chunk().expect("it is longer")).expect("a frame");
             let mut at = u64::from_le_bytes(*head.last_chunk().expect("it is longer")) as usize;
             if header.kind != FrameKind::ReadData {
                 let mut body = head[HEADER_BYTES..].to_vec();

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use forebay_client::{
-    ByteRange, Bytes, Connection, Destination, Endpoint, Error, Handle, Limits, Offset, Place, Source, Who, Written,
+    ByteRange, Bytes, Connection, Destination, Endpoint, Error, Handle, Limits, Offset, Place,
+    Source, Who, Written,
 };
 use forebay_forwarder::settings::StoreKind;
 use forebay_forwarder::{Forwarder, Settings, Status, Stopper};
@@ -53,7 +54,8 @@ impl Running {
 
     /// Where it listens.
     pub fn endpoint(&self, way: Through) -> &Endpoint {
-        let is_wanted = |endpoint: &&Endpoint| matches!(endpoint, Endpoint::Unix(_)) == (way == Through::Unix);
+        let is_wanted =
+            |endpoint: &&Endpoint| matches!(endpoint, Endpoint::Unix(_)) == (way == Through::Unix);
         self.endpoints.iter().find(is_wanted).expect("it listens on both")
     }
 
@@ -78,8 +80,11 @@ impl Running {
         let mut client = self.connect(Through::Unix);
         crate::wait_until("nothing is held for clients that have gone", || {
             let status = client.status();
-            let held = status.pool.used_bytes + status.calls.unanswered + status.scheduler.in_flight;
-            held == 0 && status.clients.open_files == 0 && status.clients.connections <= connections + 1
+            let held =
+                status.pool.used_bytes + status.calls.unanswered + status.scheduler.in_flight;
+            held == 0
+                && status.clients.open_files == 0
+                && status.clients.connections <= connections + 1
         });
     }
 
@@ -133,9 +138,12 @@ impl Client {
     /// If either open fails.
     pub fn open(&mut self, name: &str) -> (File, Handle) {
         let path = self.folder.join(name);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let handle = self.attach(&file, name, OFlags::RDWR).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let handle = self
+            .attach(&file, name, OFlags::RDWR)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         (file, handle)
     }
 
@@ -195,17 +203,29 @@ impl Client {
     ///
     /// # Errors
     /// As the connection's.
-    pub fn read_list(&mut self, handle: Handle, ranges: &[(u64, usize)], bytes: &mut [u8]) -> Result<usize, Error> {
+    pub fn read_list(
+        &mut self,
+        handle: Handle,
+        ranges: &[(u64, usize)],
+        bytes: &mut [u8],
+    ) -> Result<usize, Error> {
         let ranges: Vec<_> = ranges.iter().map(|(at, length)| range(*at, *length)).collect();
         let slices = &mut [IoSliceMut::new(bytes)];
-        self.connection.read_list(handle, &ranges, &mut Destination::from(&mut slices[..])).map(count)
+        self.connection
+            .read_list(handle, &ranges, &mut Destination::from(&mut slices[..]))
+            .map(count)
     }
 
     /// Writes many ranges (offset, length), back to back from `bytes`.
     ///
     /// # Errors
     /// As the connection's.
-    pub fn write_list(&mut self, handle: Handle, ranges: &[(u64, usize)], bytes: &[u8]) -> Result<usize, Error> {
+    pub fn write_list(
+        &mut self,
+        handle: Handle,
+        ranges: &[(u64, usize)],
+        bytes: &[u8],
+    ) -> Result<usize, Error> {
         let ranges: Vec<_> = ranges.iter().map(|(at, length)| range(*at, *length)).collect();
         let slices = [IoSlice::new(bytes)];
         self.connection.write_list(handle, &ranges, &Source::from(&slices[..])).map(count)

@@ -55,7 +55,8 @@ impl Served {
 
     /// Where it listens.
     pub fn endpoint(&self, way: Through) -> &Endpoint {
-        let is_wanted = |endpoint: &&Endpoint| matches!(endpoint, Endpoint::Unix(_)) == (way == Through::Unix);
+        let is_wanted =
+            |endpoint: &&Endpoint| matches!(endpoint, Endpoint::Unix(_)) == (way == Through::Unix);
         self.endpoints.iter().find(is_wanted).expect("it listens on both")
     }
 
@@ -82,7 +83,8 @@ impl Served {
     pub fn resident_bytes_max(&self) -> u64 {
         let path = Path::new("/proc").join(self.child.id().to_string()).join("status");
         let text = std::fs::read_to_string(path).expect("it runs");
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel says it");
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel says it");
         let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
         kib << 10
     }

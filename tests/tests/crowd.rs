@@ -40,7 +40,10 @@ fn a_thousand_large_requests_pass_through_a_small_pool() {
         for n in 0..CONNECTIONS {
             let (served, content, ready) = (&served, &content, &ready);
             let body = move || one_of_many(served, n, content, ready);
-            thread::Builder::new().stack_size(512 << 10).spawn_scoped(scope, body).expect("a thread");
+            thread::Builder::new()
+                .stack_size(512 << 10)
+                .spawn_scoped(scope, body)
+                .expect("a thread");
         }
         ready.wait();
         Instant::now()
@@ -64,13 +67,15 @@ fn a_thousand_large_requests_pass_through_a_small_pool() {
 fn one_of_many(served: &Served, n: usize, content: &[u8], ready: &Barrier) {
     let way = Through::ALL[n % 2];
     {
-        let limits = Limits { connect: Duration::from_secs(60), progress: Duration::from_secs(600) };
+        let limits =
+            Limits { connect: Duration::from_secs(60), progress: Duration::from_secs(600) };
         let connection = Connection::connect(served.endpoint(way), &Who::default(), limits);
         let mut connection = connection.expect("there is room");
         let opened = connection.open(None, b"shared", OFlags::RDWR).expect("a file in memory");
         ready.wait();
         let slices = [IoSlice::new(content)];
-        let written = connection.write(opened.handle, Place::At(Offset(0)), &Source::from(&slices[..]));
+        let written =
+            connection.write(opened.handle, Place::At(Offset(0)), &Source::from(&slices[..]));
         assert_eq!(written.expect("it finishes").bytes.0, content.len() as u64);
     }
     // Reading by hand, so that 1,000 answers do not need 62.5 GiB here.
@@ -83,8 +88,12 @@ fn one_of_many(served: &Served, n: usize, content: &[u8], ready: &Barrier) {
 fn make_room_for_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = CONNECTIONS as u64 * 2 + 200;
-    assert!(limit.maximum.is_none_or(|most| most >= wanted), "the test needs {wanted} descriptors: ulimit -Hn");
+    assert!(
+        limit.maximum.is_none_or(|most| most >= wanted),
+        "the test needs {wanted} descriptors: ulimit -Hn"
+    );
     if limit.current.is_some_and(|current| current < wanted) {
-        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).expect("it is below the most");
+        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })
+            .expect("it is below the most");
     }
 }

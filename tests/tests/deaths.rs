@@ -45,12 +45,15 @@ fn clients_killed_in_mid_write_leave_nothing_behind() {
             let calls = before.calls.writes + 2 + random.below(30);
             wait_until("it is in the middle of its writes", || {
                 let now = watcher.status();
-                let is_there = now.clients.connections_accepted >= wanted && now.clients.open_files > 2;
+                let is_there =
+                    now.clients.connections_accepted >= wanted && now.clients.open_files > 2;
                 is_there && now.calls.writes > calls
             });
             kill(&child, Signal::KILL);
             child.wait().expect("it was killed");
-            wait_until("it is gone at the forwarder too", || watcher.status().clients.connections == 3);
+            wait_until("it is gone at the forwarder too", || {
+                watcher.status().clients.connections == 3
+            });
             wait_until("what it held is back", || {
                 let status = watcher.status();
                 status.pool.used_bytes <= 2 * OTHERS_BYTES_MAX && status.clients.open_files == 4
@@ -93,7 +96,12 @@ fn undisturbed(running: &Running, way: Through, over: &AtomicBool) -> u64 {
 }
 
 /// Clients in threads, writing until an error; what error, and how long after `since` was set.
-fn errors_of_clients(served: &Served, way: Through, limit: Duration, end: impl Fn()) -> Vec<(Error, Duration)> {
+fn errors_of_clients(
+    served: &Served,
+    way: Through,
+    limit: Duration,
+    end: impl Fn(),
+) -> Vec<(Error, Duration)> {
     let limits = Limits { connect: limit, progress: limit };
     let going = std::sync::Barrier::new(9);
     thread::scope(|scope| {
@@ -221,7 +229,10 @@ fn watch(child: &Child) -> std::sync::mpsc::Sender<()> {
     let pid = i32::try_from(child.id()).expect("a pid");
     thread::spawn(move || {
         if receiver.recv_timeout(LIMIT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-            let _ = rustix::process::kill_process(rustix::process::Pid::from_raw(pid).expect("a pid"), Signal::KILL);
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid).expect("a pid"),
+                Signal::KILL,
+            );
         }
     });
     sender
@@ -231,7 +242,8 @@ fn is_whole(path: &Path) -> bool {
     let file = File::open(path).expect("the program made it");
     (0..4000_u32).all(|n| {
         let mut seen = vec![0; 3000];
-        file.read_exact_at(&mut seen, u64::from(n) * 3000).is_ok() && seen.iter().all(|byte| u32::from(*byte) == n % 251)
+        file.read_exact_at(&mut seen, u64::from(n) * 3000).is_ok()
+            && seen.iter().all(|byte| u32::from(*byte) == n % 251)
     })
 }
 
@@ -239,7 +251,8 @@ fn is_whole(path: &Path) -> bool {
 fn programs_go_direct_when_the_forwarder_is_killed() {
     for way in Through::ALL {
         let served = Served::start(&[]);
-        let (last, said, took, path) = preloaded(&served, way, "direct", || served.signal(Signal::KILL));
+        let (last, said, took, path) =
+            preloaded(&served, way, "direct", || served.signal(Signal::KILL));
         // Over TCP what was written may have been in another node's memory: then a sync must not succeed.
         let synced = if way == Through::Unix { "done" } else { "errno 5" };
         assert_eq!(last, format!("all there\n{synced}"), "{way:?}: {said}");
@@ -265,7 +278,8 @@ fn programs_do_not_hang_when_the_forwarder_does() {
     for way in Through::ALL {
         for on_failure in ["direct", "fail"] {
             let served = Served::start(&[]);
-            let (last, said, took, _) = preloaded(&served, way, on_failure, || served.signal(Signal::STOP));
+            let (last, said, took, _) =
+                preloaded(&served, way, on_failure, || served.signal(Signal::STOP));
             // The write that got no answer may still happen: whoever goes direct would be overwritten by it.
             assert_eq!(last, "errno 5", "{way:?}, {on_failure}: {said}");
             assert!(took < Duration::from_secs(10), "{way:?}, {on_failure}: {took:?}");

@@ -10,7 +10,8 @@ use forebay_tests::{Client, Random, Running, Through, finish, forebay, range};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-const ERRNOS: [(&str, Errno); 3] = [("EIO", Errno::IO), ("ENOSPC", Errno::NOSPC), ("EDQUOT", Errno::DQUOT)];
+const ERRNOS: [(&str, Errno); 3] =
+    [("EIO", Errno::IO), ("ENOSPC", Errno::NOSPC), ("EDQUOT", Errno::DQUOT)];
 
 fn faulty(rules: &str) -> Running {
     Running::start(|settings| {
@@ -27,17 +28,39 @@ const CALLS: &[(&str, Call, usize)] = &[
     ("stat", |client, file, _| client.connection.stat(file).map(|_| 0), 0),
     ("read", |client, file, _| client.read(file, 10, &mut [0; 5000]), 5000),
     ("read", |client, file, _| client.read(file, 10, &mut vec![0; 3 << 20]), 3 << 20),
-    ("read", |client, file, _| client.read_list(file, &[(10, 500), (9000, 500)], &mut [0; 1000]), 1000),
+    (
+        "read",
+        |client, file, _| client.read_list(file, &[(10, 500), (9000, 500)], &mut [0; 1000]),
+        1000,
+    ),
     ("write", |client, file, _| client.write(file, 10, &[1; 5000]), 5000),
     ("write", |client, file, _| client.write(file, 10, &vec![1; 500_000]), 500_000),
     ("write", |client, file, _| client.write(file, 10, &vec![1; 5 << 20]), 5 << 20),
-    ("write", |client, file, _| client.write_list(file, &[(10, 500), (9000, 500)], &[1; 1000]), 1000),
-    ("append", |client, _, log| client.append(log, &[1; 5000]).map(|written| written.bytes.0 as usize), 5000),
-    ("append", |client, _, log| client.append(log, &vec![1; 3 << 20]).map(|written| written.bytes.0 as usize), 3 << 20),
+    (
+        "write",
+        |client, file, _| client.write_list(file, &[(10, 500), (9000, 500)], &[1; 1000]),
+        1000,
+    ),
+    (
+        "append",
+        |client, _, log| client.append(log, &[1; 5000]).map(|written| written.bytes.0 as usize),
+        5000,
+    ),
+    (
+        "append",
+        |client, _, log| {
+            client.append(log, &vec![1; 3 << 20]).map(|written| written.bytes.0 as usize)
+        },
+        3 << 20,
+    ),
     ("sync", |client, file, _| client.connection.sync(file).map(|()| 0), 0),
     ("data-sync", |client, file, _| client.connection.data_sync(file).map(|()| 0), 0),
     ("truncate", |client, file, _| client.connection.truncate(file, Bytes(8 << 20)).map(|()| 0), 0),
-    ("allocate", |client, file, _| client.connection.allocate(file, 0, range(0, 100)).map(|()| 0), 0),
+    (
+        "allocate",
+        |client, file, _| client.connection.allocate(file, 0, range(0, 100)).map(|()| 0),
+        0,
+    ),
     ("advise", |client, file, _| client.connection.hint(file, 3, range(0, 0)).map(|()| 0), 0),
 ];
 
@@ -75,7 +98,11 @@ fn an_error_of_every_open_reaches_its_caller_unchanged() {
             std::fs::write(running.folder().join("a"), b"abc").unwrap();
             let file = std::fs::File::open(running.folder().join("a")).unwrap();
             let mut client = running.connect(way);
-            assert_eq!(client.attach(&file, "a", OFlags::RDONLY), Err(Error::Errno(errno)), "{way:?}");
+            assert_eq!(
+                client.attach(&file, "a", OFlags::RDONLY),
+                Err(Error::Errno(errno)),
+                "{way:?}"
+            );
             let handle = client.attach(&file, "a", OFlags::RDONLY).unwrap();
             assert_eq!(client.read(handle, 0, &mut [0; 10]), Ok(3));
         }
@@ -93,7 +120,10 @@ fn an_error_in_the_middle_makes_a_short_count_and_then_an_error() {
             let bytes = Random::new(failing as u64).bytes(5 * CHUNK);
             let written = client.write(file, 0, &bytes).unwrap();
             // Chunks go out side by side: one of the first that were let through may be a later one.
-            assert!(written % CHUNK == 0 && written < failing * CHUNK, "{way:?}, call {failing}: {written}");
+            assert!(
+                written % CHUNK == 0 && written < failing * CHUNK,
+                "{way:?}, call {failing}: {written}"
+            );
             let mut seen = vec![0; written];
             let on_disk = std::fs::File::open(running.folder().join("a")).unwrap();
             on_disk.read_exact_at(&mut seen, 0).unwrap();
@@ -122,7 +152,9 @@ fn short_calls_move_what_they_say_and_programs_that_go_on_get_everything() {
         for rules in ["any:short,seed=1", "any:short@30%,any:delay=100us@10%,seed=2"] {
             let running = faulty(rules);
             let (mut client, file, log) = client_of(&running, way);
-            for (n, length) in [1, 2, 100, 5000, 100_000, 300_000, 2_500_000].into_iter().enumerate() {
+            for (n, length) in
+                [1, 2, 100, 5000, 100_000, 300_000, 2_500_000].into_iter().enumerate()
+            {
                 let bytes = Random::new(n as u64).bytes(length);
                 let mut done = 0;
                 while done < length {
@@ -152,9 +184,22 @@ fn short_calls_move_what_they_say_and_programs_that_go_on_get_everything() {
 }
 
 /// Runs `script` under `forebay run` with faults at the store; its output and its exit code.
-fn under_faults(way: Through, rules: &str, folder: &Path, command: &[&str]) -> (String, Option<i32>) {
+fn under_faults(
+    way: Through,
+    rules: &str,
+    folder: &Path,
+    command: &[&str],
+) -> (String, Option<i32>) {
     let mut run = forebay();
-    run.args(["run", "--on-failure", "fail", "--scheduler-bypass", "never", "--store-faults", rules]);
+    run.args([
+        "run",
+        "--on-failure",
+        "fail",
+        "--scheduler-bypass",
+        "never",
+        "--store-faults",
+        rules,
+    ]);
     run.arg("--path").arg(folder);
     if way == Through::Tcp {
         run.arg("--tcp");
@@ -215,7 +260,12 @@ fn programs_say_what_the_kernel_would_have_made_them_say() {
                 "Input/output error",
                 1,
             ),
-            ("read:EIO@2", &["dd", "if=from", "of=to", "bs=64k", "status=none"], "error reading 'from'", 1),
+            (
+                "read:EIO@2",
+                &["dd", "if=from", "of=to", "bs=64k", "status=none"],
+                "error reading 'from'",
+                1,
+            ),
         ];
         for (rules, command, message, expected) in cases {
             let (text, code) = under_faults(way, rules, folder.path(), command);
@@ -225,7 +275,8 @@ fn programs_say_what_the_kernel_would_have_made_them_say() {
         let whole = ["dd", "if=from", "of=to", "bs=256k", "iflag=fullblock", "status=none"];
         let (text, code) = under_faults(way, "any:short@40%,seed=3", folder.path(), &whole);
         assert_eq!(code, Some(0), "{way:?}: {text}");
-        let [from, to] = ["from", "to"].map(|name| std::fs::read(folder.path().join(name)).unwrap());
+        let [from, to] =
+            ["from", "to"].map(|name| std::fs::read(folder.path().join(name)).unwrap());
         assert!(from == to, "{way:?}: short reads and writes lose nothing");
     }
 }

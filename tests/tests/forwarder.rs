@@ -5,8 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 
 use forebay_client::{Bytes, Error};
+use forebay_forwarder::settings::definition::POLICIES;
 use forebay_forwarder::settings::{Bypass, Settings, StoreEngine, StoreKind};
-use forebay_tests::{Client, Random, Running, Through, range};
+use forebay_tests::{Client, Random, Running, Through, range, seeds};
 use forebay_wire::{Bye, Reasons};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -37,11 +38,19 @@ fn every_call_does_what_it_says() {
             let mut part = vec![0; 70_001];
             assert_eq!(client.read(handle, 99_999, &mut part).unwrap(), part.len());
             assert!(part == content[99_999..][..70_001]);
-            assert_eq!(client.read(handle, 299_990, &mut part).unwrap(), 10, "a short read at the end");
+            assert_eq!(
+                client.read(handle, 299_990, &mut part).unwrap(),
+                10,
+                "a short read at the end"
+            );
             assert_eq!(client.read(handle, 300_000, &mut part).unwrap(), 0, "nothing at the end");
             assert_eq!(client.read(handle, 9_000_000, &mut part).unwrap(), 0, "nothing behind it");
 
-            assert_eq!(client.append(handle, b"x"), Err(Error::Errno(Errno::INVAL)), "not open for it");
+            assert_eq!(
+                client.append(handle, b"x"),
+                Err(Error::Errno(Errno::INVAL)),
+                "not open for it"
+            );
             let (_, appending) = client.open_to_append("a");
             let written = client.append(appending, b"and more").unwrap();
             assert_eq!((written.bytes.0, written.end.0), (8, 300_008));
@@ -69,7 +78,10 @@ fn a_bye_is_answered_when_everything_is_closed() {
             let files: Vec<_> = (0..5).map(|n| client.open(&format!("{n}"))).collect();
             client.write(files[0].1, 0, b"abc").unwrap();
             assert_eq!(running.status().clients.open_files, 5);
-            client.connection.bye(&Bye { forwarded: 1, native: 2, reasons: Reasons::from(&[][..]) }).unwrap();
+            client
+                .connection
+                .bye(&Bye { forwarded: 1, native: 2, reasons: Reasons::from(&[][..]) })
+                .unwrap();
             assert_eq!(running.status().clients.open_files, 0);
         },
     );
@@ -86,7 +98,10 @@ fn errors_are_the_kernels() {
             let handle = client.attach(&file, "a", OFlags::RDONLY).unwrap();
             assert_eq!(client.write(handle, 0, b"x"), Err(Error::Errno(Errno::BADF)));
             assert_eq!(client.write(handle, 0, &vec![1; 3 << 20]), Err(Error::Errno(Errno::BADF)));
-            assert_eq!(client.connection.truncate(handle, Bytes(1)), Err(Error::Errno(Errno::INVAL)));
+            assert_eq!(
+                client.connection.truncate(handle, Bytes(1)),
+                Err(Error::Errno(Errno::INVAL))
+            );
             assert_eq!(std::fs::read(running.folder().join("a")).unwrap(), b"abc");
             if way == Through::Tcp {
                 let mut open = |path: &[u8]| client.connection.open(None, path, OFlags::RDONLY);
@@ -105,22 +120,33 @@ fn lists_move_their_ranges_in_the_order_given() {
             let mut client = running.connect(way);
             let (file, handle) = client.open("a");
             // Many small ranges, sent with the request; the same, too long for that; a few long ones.
-            for (count, length) in [(3_usize, 10_usize), (300, 100), (4096, 16), (300, 3000), (5, 2_500_000)] {
+            for (count, length) in
+                [(3_usize, 10_usize), (300, 100), (4096, 16), (300, 3000), (5, 2_500_000)]
+            {
                 let mut random = Random::new(count as u64);
-                let mut ranges: Vec<_> = (0..count).map(|n| ((n * (length + 7)) as u64, length)).collect();
+                let mut ranges: Vec<_> =
+                    (0..count).map(|n| ((n * (length + 7)) as u64, length)).collect();
                 for n in (1..count).rev() {
                     ranges.swap(n, random.below(n as u64 + 1) as usize);
                 }
                 let bytes = random.bytes(count * length);
                 let what = format!("{way:?}, {count} ranges of {length}");
-                assert_eq!(client.write_list(handle, &ranges, &bytes).unwrap(), bytes.len(), "{what}");
+                assert_eq!(
+                    client.write_list(handle, &ranges, &bytes).unwrap(),
+                    bytes.len(),
+                    "{what}"
+                );
                 let mut seen = vec![0; length];
                 for ((at, _), expected) in ranges.iter().zip(bytes.chunks(length)) {
                     file.read_exact_at(&mut seen, *at).unwrap();
                     assert!(seen == expected, "{what}, at {at}");
                 }
                 let mut read = vec![0; bytes.len()];
-                assert_eq!(client.read_list(handle, &ranges, &mut read).unwrap(), bytes.len(), "{what}");
+                assert_eq!(
+                    client.read_list(handle, &ranges, &mut read).unwrap(),
+                    bytes.len(),
+                    "{what}"
+                );
                 assert!(read == bytes, "{what}");
             }
         },
@@ -238,6 +264,7 @@ fn the_memory_store_keeps_what_it_is_given() {
 /// Clients with a region each, and a model of it; they check every byte that they read.
 fn random_operations(running: &Running, way: Through, seed: u64, clients: u64, operations: u64) {
     const REGION: u64 = 3 << 20;
+    println!("replay with FOREBAY_SEED={seed} cargo test -p forebay-tests --test forwarder");
     thread::scope(|scope| {
         for n in 0..clients {
             scope.spawn(move || {
@@ -306,8 +333,10 @@ fn random_operation(
             }
             let mut seen = vec![0; total];
             assert_eq!(client.read_list(handle, &in_file, &mut seen).unwrap(), total, "{}", what());
-            let expected: Vec<u8> =
-                ranges.iter().flat_map(|(at, length)| model[*at as usize..][..*length].to_vec()).collect();
+            let expected: Vec<u8> = ranges
+                .iter()
+                .flat_map(|(at, length)| model[*at as usize..][..*length].to_vec())
+                .collect();
             assert!(seen == expected, "{}: list", what());
         }
         _ => client.connection.sync(handle).unwrap(),
@@ -316,20 +345,24 @@ fn random_operation(
 
 #[test]
 fn random_operations_agree_with_a_model() {
-    both_ways(|_| {}, |running, way| random_operations(running, way, 1, 6, 120));
+    for seed in seeds(2) {
+        both_ways(|_| {}, |running, way| random_operations(running, way, seed, 6, 80));
+    }
 }
 
 #[test]
-fn random_operations_agree_under_every_policy() {
-    for policy in forebay_forwarder::settings::definition::POLICIES {
-        let running = Running::start(|settings| {
-            settings.scheduler.policy = (*policy).into();
-            settings.scheduler.bypass = Bypass::Never;
-            settings.store.depth = 1;
-            settings.pool.bytes = Bytes::mib(4);
-        });
-        random_operations(&running, Through::Unix, 2, 6, 40);
-        running.wait_until_quiet(0);
+fn random_operations_agree_under_every_policy_and_in_little_memory() {
+    for seed in seeds(1) {
+        for policy in POLICIES {
+            let running = Running::start(|settings| {
+                settings.scheduler.policy = (*policy).into();
+                settings.scheduler.bypass = Bypass::Never;
+                settings.store.depth = 1 + (seed % 4) as u32;
+                settings.pool.bytes = Bytes::mib(4);
+            });
+            random_operations(&running, Through::ALL[seed as usize % 2], seed, 6, 40);
+            running.wait_until_quiet(0);
+        }
     }
 }
 
@@ -404,10 +437,16 @@ fn overlapping_writes_never_mix() {
                         for round in 0..6 {
                             let length = if round % 2 == 0 { LENGTH } else { 50_000 };
                             let value = n * 10 + round;
-                            assert_eq!(client.write(handle, 0, &vec![value; length]).unwrap(), length);
+                            assert_eq!(
+                                client.write(handle, 0, &vec![value; length]).unwrap(),
+                                length
+                            );
                             let mut seen = vec![0; 50_000];
                             assert_eq!(client.read(handle, 0, &mut seen).unwrap(), seen.len());
-                            assert!(seen.iter().all(|byte| *byte == seen[0]), "{way:?}: a mixed block");
+                            assert!(
+                                seen.iter().all(|byte| *byte == seen[0]),
+                                "{way:?}: a mixed block"
+                            );
                         }
                     });
                 }
@@ -430,7 +469,11 @@ fn appends_of_many_clients_lose_nothing_and_do_not_mix() {
                         let mut client = running.connect(way);
                         let (file, handle) = client.open_to_append("log");
                         for round in 0..60 {
-                            let record = vec![n; if round % 20 == 0 { 2_000_000 } else { 100 + usize::from(n) }];
+                            let record =
+                                vec![
+                                    n;
+                                    if round % 20 == 0 { 2_000_000 } else { 100 + usize::from(n) }
+                                ];
                             let written = client.append(handle, &record).unwrap();
                             assert_eq!(written.bytes.0, record.len() as u64);
                             let mut seen = vec![255; record.len()];

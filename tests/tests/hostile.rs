@@ -9,7 +9,8 @@ use forebay_forwarder::settings::Settings;
 use forebay_tests::{Client, Random, Raw, Running, Through, encoded, hello, range, wait_until};
 use forebay_units::Nanos;
 use forebay_wire::{
-    Delivery, Grant, HEADER_BYTES, Handle, Hello, Place, Read, ReadList, Reply, Request, Truncate, Write, WriteData,
+    Delivery, Grant, HEADER_BYTES, Handle, Hello, Place, Read, ReadList, Reply, Request, Truncate,
+    Write, WriteData,
 };
 
 /// A client that must not notice anything of what others do.
@@ -50,8 +51,16 @@ fn nothing<T>(_: T) {}
 type Case = (&'static str, fn(&mut Raw, Handle), &'static str);
 
 const CASES: &[Case] = &[
-    ("noise", |raw, _| nothing(raw.send(b"GET / HTTP/1.1\r\nHost: forebay\r\n\r\n")), "malformed header"),
-    ("an unknown kind", |raw, _| nothing(raw.send(&[0, 0, 0, 0, 77, 0, 0, 0, 9, 9, 9, 9, 0, 0, 0, 0])), "malformed header"),
+    (
+        "noise",
+        |raw, _| nothing(raw.send(b"GET / HTTP/1.1\r\nHost: forebay\r\n\r\n")),
+        "malformed header",
+    ),
+    (
+        "an unknown kind",
+        |raw, _| nothing(raw.send(&[0, 0, 0, 0, 77, 0, 0, 0, 9, 9, 9, 9, 0, 0, 0, 0])),
+        "malformed header",
+    ),
     (
         "a reserved field",
         |raw, handle| {
@@ -88,7 +97,11 @@ const CASES: &[Case] = &[
         },
         "malformed header",
     ),
-    ("a reply from a client", |raw, _| nothing(raw.send(&[24, 0, 0, 0, 0x85, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0])), "malformed"),
+    (
+        "a reply from a client",
+        |raw, _| nothing(raw.send(&[24, 0, 0, 0, 0x85, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0])),
+        "malformed",
+    ),
     (
         "a range beyond all files",
         |raw, handle| {
@@ -100,12 +113,18 @@ const CASES: &[Case] = &[
     ),
     (
         "a request longer than Linux allows",
-        |raw, handle| nothing(raw.send(&encoded(&Request::Read(Read { handle, range: range(0, 1 << 40) }), 100))),
+        |raw, handle| {
+            nothing(
+                raw.send(&encoded(&Request::Read(Read { handle, range: range(0, 1 << 40) }), 100)),
+            )
+        },
         "malformed Read",
     ),
     (
         "an empty read",
-        |raw, handle| nothing(raw.send(&encoded(&Request::Read(Read { handle, range: range(0, 0) }), 100))),
+        |raw, handle| {
+            nothing(raw.send(&encoded(&Request::Read(Read { handle, range: range(0, 0) }), 100)))
+        },
         "malformed Read",
     ),
     (
@@ -129,7 +148,11 @@ const CASES: &[Case] = &[
         "tag 100 after tag 100",
     ),
     ("a second hello", |raw, _| nothing(raw.ask(&hello())), "a second hello"),
-    ("a handle that is not open", |raw, _| nothing(raw.ask(&Request::Sync(Handle(4000)))), "not open"),
+    (
+        "a handle that is not open",
+        |raw, _| nothing(raw.ask(&Request::Sync(Handle(4000)))),
+        "not open",
+    ),
     (
         "a handle that was closed",
         |raw, handle| {
@@ -157,7 +180,10 @@ const CASES: &[Case] = &[
             let tag = raw.ask(&write(handle, 1 << 20, Delivery::Granted));
             let frame = raw.answer().expect("a grant");
             let Reply::Grant(Grant { offset, length }) = frame.reply() else { panic!("{frame:?}") };
-            raw.send(&encoded(&Request::WriteData(WriteData { offset: offset + 4096, length }), tag));
+            raw.send(&encoded(
+                &Request::WriteData(WriteData { offset: offset + 4096, length }),
+                tag,
+            ));
         },
         "not granted",
     ),
@@ -178,8 +204,9 @@ const CASES: &[Case] = &[
     (
         "more requests than allowed",
         |raw, handle| {
-            let frames: Vec<u8> =
-                (100..700).flat_map(|tag| encoded(&write(handle, 1 << 20, Delivery::Granted), tag)).collect();
+            let frames: Vec<u8> = (100..700)
+                .flat_map(|tag| encoded(&write(handle, 1 << 20, Delivery::Granted), tag))
+                .collect();
             raw.send(&frames);
         },
         "unanswered requests",
@@ -192,7 +219,11 @@ fn every_broken_rule_ends_its_own_session_with_the_reason() {
         let running = Running::start(|settings| settings.pool.bytes = Bytes::mib(16));
         let mut bystander = Bystander::of(&running, way);
         std::fs::write(running.folder().join("a"), vec![1; 4096]).unwrap();
-        let file = std::fs::File::options().read(true).write(true).open(running.folder().join("a")).unwrap();
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(running.folder().join("a"))
+            .unwrap();
         for (what, misbehave, reason) in CASES {
             let mut raw = Raw::greeted(running.endpoint(way));
             let handle = match way {
@@ -237,7 +268,8 @@ fn a_stream_cut_anywhere_leaves_nothing_behind() {
     let mut bystander = Bystander::of(&running, Through::Unix);
     let handle = Handle(0);
     let mut whole = encoded(&hello(), 1);
-    let open = forebay_wire::Open { flags: 2, descriptor: forebay_wire::Descriptor::Absent, path: b"a" };
+    let open =
+        forebay_wire::Open { flags: 2, descriptor: forebay_wire::Descriptor::Absent, path: b"a" };
     whole.extend(encoded(&Request::Open(open), 2));
     whole.extend(encoded(&write(handle, 3000, Delivery::Eager), 3));
     whole.extend([5; 3000]);
@@ -296,7 +328,8 @@ fn stalled(running: &Running, count: u64) -> Status {
 #[test]
 fn a_client_that_says_nothing_is_dropped() {
     let running = Running::start(impatient);
-    let mut silent: Vec<_> = Through::ALL.iter().map(|way| Raw::connect(running.endpoint(*way))).collect();
+    let mut silent: Vec<_> =
+        Through::ALL.iter().map(|way| Raw::connect(running.endpoint(*way))).collect();
     assert_eq!(stalled(&running, 2).clients.stalled, 2);
     assert!(silent.iter_mut().all(|raw| raw.answer().is_none()));
 }
@@ -325,7 +358,9 @@ fn a_client_that_stops_in_the_middle_of_its_payload_is_dropped() {
             Delivery::Eager => nothing(raw.send(&[1; 20_000])),
             Delivery::Granted => {
                 let frame = raw.answer().expect("a grant");
-                let Reply::Grant(Grant { offset, length }) = frame.reply() else { panic!("{frame:?}") };
+                let Reply::Grant(Grant { offset, length }) = frame.reply() else {
+                    panic!("{frame:?}")
+                };
                 raw.send(&encoded(&Request::WriteData(WriteData { offset, length }), tag));
                 raw.send(&[1; 1000]);
             }
@@ -358,12 +393,20 @@ fn clients_that_never_read_are_dropped_and_the_others_go_on() {
     for way in Through::ALL {
         let running = Running::start(impatient);
         std::fs::write(running.folder().join("a"), vec![1; 64 << 20]).unwrap();
-        let file = std::fs::File::options().read(true).write(true).open(running.folder().join("a")).unwrap();
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(running.folder().join("a"))
+            .unwrap();
         let mut bystander = Bystander::of(&running, way);
         let deaf: Vec<_> = (0..20)
             .map(|n| {
                 let mut raw = Raw::greeted(running.endpoint(way));
-                let handle = if way == Through::Unix { raw.open_descriptor(&file) } else { raw.open_path("a") };
+                let handle = if way == Through::Unix {
+                    raw.open_descriptor(&file)
+                } else {
+                    raw.open_path("a")
+                };
                 for k in 0..1 + n * 5 {
                     // The first is more than fits into sockets; of the rest, some are long and some short.
                     let length = if (n + k) % 2 == 0 && k > 0 { 1 << 20 } else { 64 << 20 };
@@ -430,7 +473,7 @@ struct Slow<'a, 'b> {
 impl Transfers for Slow<'_, '_> {
     fn memory(&mut self, _: Ticket) -> Memory<'_> {
         self.asked += 1;
-        if self.asked % 16 == 0 {
+        if self.asked.is_multiple_of(16) {
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(20) {
                 std::thread::yield_now();
@@ -451,7 +494,9 @@ fn a_client_beyond_the_limit_is_told_so() {
         limits,
     );
     match refused {
-        Err(Error::Lost(Loss::Refused(refusal))) => assert!(refusal.message().contains("too many"), "{refusal:?}"),
+        Err(Error::Lost(Loss::Refused(refusal))) => {
+            assert!(refusal.message().contains("too many"), "{refusal:?}")
+        }
         other => panic!("{other:?}"),
     }
     drop(clients);

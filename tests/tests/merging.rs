@@ -6,8 +6,8 @@ use std::sync::Barrier;
 use std::thread;
 
 use forebay_client::{Bytes, Offset, Place, Source, Transfers};
-use forebay_forwarder::settings::{Bypass, Settings, StoreKind};
 use forebay_forwarder::Status;
+use forebay_forwarder::settings::{Bypass, Settings, StoreKind};
 use forebay_tests::{Random, Running, Through};
 
 const CLIENTS: u64 = 32;
@@ -28,7 +28,10 @@ fn adjacent_writes(way: Through, change: impl Fn(&mut Settings)) -> Status {
                 for round in 0..ROUNDS {
                     start.wait();
                     let at = (round * CLIENTS + n) * BLOCK as u64;
-                    assert_eq!(client.write(handle, at, &block(round * CLIENTS + n)).unwrap(), BLOCK);
+                    assert_eq!(
+                        client.write(handle, at, &block(round * CLIENTS + n)).unwrap(),
+                        BLOCK
+                    );
                 }
             });
         }
@@ -70,7 +73,10 @@ fn adjacent_writes_of_32_clients_take_an_eighth_of_the_calls() {
             let (requests, calls) = (status.calls.writes, status.calls.store_calls);
             println!("{policy}, {way:?}: {requests} requests, {calls} calls at the store");
             assert_eq!(requests, CLIENTS * ROUNDS);
-            assert!(calls * 8 <= requests, "{policy}, {way:?}: {calls} calls for {requests} requests");
+            assert!(
+                calls * 8 <= requests,
+                "{policy}, {way:?}: {calls} calls for {requests} requests"
+            );
         }
     }
 }
@@ -105,7 +111,10 @@ fn a_merged_call_that_fails_fails_only_whom_it_should() {
     let slices = [std::io::IoSlice::new(&[7; BLOCK])];
     let mut transfers = One(&slices);
     // Holds the store while the others queue up.
-    first.connection.start_write(handle, Place::At(Offset(1 << 20)), Bytes(BLOCK as u64), &mut transfers).unwrap();
+    first
+        .connection
+        .start_write(handle, Place::At(Offset(1 << 20)), Bytes(BLOCK as u64), &mut transfers)
+        .unwrap();
     thread::scope(|scope| {
         let others: Vec<_> = (0..8)
             .map(|n| {
@@ -161,14 +170,18 @@ fn merged_reads_give_each_client_its_own_bytes_up_to_the_end_of_the_file() {
                         let mut done = 0;
                         // Programs read on after a short read, until nothing comes.
                         while done < BLOCK {
-                            let count = client.read(handle, (at + done) as u64, &mut seen[done..]).unwrap();
+                            let count =
+                                client.read(handle, (at + done) as u64, &mut seen[done..]).unwrap();
                             if count == 0 {
                                 break;
                             }
                             done += count;
                         }
                         let expected = &content[at.min(length)..(at + BLOCK).min(length)];
-                        assert!(&seen[..done] == expected, "client {n}, round {round}: {done} bytes");
+                        assert!(
+                            &seen[..done] == expected,
+                            "client {n}, round {round}: {done} bytes"
+                        );
                     }
                 });
             }

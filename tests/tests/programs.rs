@@ -47,7 +47,10 @@ fn same_with(script: &str, forwards_at_least: u64, prepare: impl Fn(&Path)) {
         }
         let status = &report(&report_path)["status"];
         let forwarded = status["calls"]["accepted"].as_u64().expect("a count");
-        assert!(forwarded >= forwards_at_least, "{way:?}: only {forwarded} calls forwarded: {status}");
+        assert!(
+            forwarded >= forwards_at_least,
+            "{way:?}: only {forwarded} calls forwarded: {status}"
+        );
     }
 }
 
@@ -69,7 +72,11 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn cp_copies() {
-    same(&["cp", "cmp"], "cp -a input copy; cp --sparse=never --reflink=never input/noise.bin one; cmp one input/noise.bin", 10);
+    same(
+        &["cp", "cmp"],
+        "cp -a input copy; cp --sparse=never --reflink=never input/noise.bin one; cmp one input/noise.bin",
+        10,
+    );
 }
 
 #[test]
@@ -95,7 +102,11 @@ fn tar_packs_and_unpacks() {
 /// through a descriptor as good as any.
 #[test]
 fn sha256sum_sees_the_same_bytes() {
-    same(&["sha256sum"], "find input -type f | sort | xargs sha256sum; sha256sum < input/noise.bin", 0);
+    same(
+        &["sha256sum"],
+        "find input -type f | sort | xargs sha256sum; sha256sum < input/noise.bin",
+        0,
+    );
 }
 
 #[test]

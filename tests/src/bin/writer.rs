@@ -7,7 +7,9 @@ use forebay_tests::{Client, Random};
 
 fn main() -> Result<(), Error> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [endpoint, folder, name, seed] = &words[..] else { panic!("writer ENDPOINT FOLDER FILE SEED") };
+    let [endpoint, folder, name, seed] = &words[..] else {
+        panic!("writer ENDPOINT FOLDER FILE SEED")
+    };
     let mut client = Client::connect(&endpoint.parse().expect("an endpoint"), folder.as_ref());
     let (_, handle) = client.open(name);
     let (_, appending) = client.open_to_append(&format!("{name}-log"));
