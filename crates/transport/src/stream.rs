@@ -14,9 +14,6 @@ use rustix::net::{
 
 use crate::Endpoint;
 
-/// Bytes that a Unix socket should hold for its receiver: a chunk and the frames around it.
-const SEND_BYTES: usize = 2 << 20;
-
 /// A connected stream socket, always non-blocking: callers either wait with [`Stream::wait`] or use an event loop.
 #[derive(Debug)]
 pub struct Stream {
@@ -81,11 +78,9 @@ impl Stream {
         }
     }
 
-    /// Takes over a connected, non-blocking Unix socket, and lets it hold a chunk on its way: with
-    /// the kernel's default of 208 KiB one side waits while the other moves data elsewhere.
+    /// Takes over a connected, non-blocking Unix socket. Its buffers stay as the kernel makes them:
+    /// larger ones hold more data than a processor's cache, and then every byte goes to memory and back.
     pub fn from_unix(socket: OwnedFd) -> Self {
-        // The kernel caps it at `net.core.wmem_max`; whatever it grants is an improvement.
-        let _ = net::sockopt::set_socket_send_buffer_size(&socket, SEND_BYTES);
         Self { socket, carries_descriptors: true }
     }
 

@@ -38,7 +38,7 @@ const PING_BYTES: u64 = 64;
 const WINDOW: usize = 4;
 
 /// Of the file in memory, which the stream passes over again and again.
-const FILE_BYTES: u64 = 256 << 20;
+const FILE_BYTES: u64 = 16 << 20;
 
 /// How the two processes are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
