@@ -55,7 +55,11 @@ fn pool(settings: &settings::Pool, session: &settings::Session) -> Result<Pool, 
         );
         return Err(Error::Setting { key: "pool.bytes", text });
     }
-    let options = PoolOptions { reserve: Some(reserve), ..PoolOptions::new(settings.bytes) };
+    let options = PoolOptions {
+        reserve: Some(reserve),
+        huge_pages: true,
+        ..PoolOptions::new(settings.bytes)
+    };
     Pool::with_options(options).map_err(|errno| Error::Setting {
         key: "pool.bytes",
         text: format!("{}: {errno}", settings.bytes.0),
