@@ -129,7 +129,11 @@ impl<S: Store> Store for Modelled<S> {
     fn start(&mut self, now: Timestamp, mut io: Io) {
         let due = self.completion(now, &io);
         self.held.mark(&mut io, due, (due > now).then_some(due));
-        self.inner.start(now, io);
+        // What the wrapped store has at hand needs no detour: only the model shall take time.
+        match self.inner.try_now(io) {
+            Ok(io) => self.held.put_back(now, io),
+            Err(io) => self.inner.start(now, io),
+        }
     }
 
     fn flush(&mut self) {
