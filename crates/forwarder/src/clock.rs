@@ -1,7 +1,7 @@
 //! The real clock, read in one place: nanoseconds since the forwarder started.
 
 use forebay_units::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// The monotonic clock, counted from its creation.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,15 @@ impl Clock {
 
     pub(crate) fn now(self) -> Timestamp {
         Timestamp(monotonic_ns() - self.origin_ns)
+    }
+
+    /// A time as the kernel's monotonic clock shows it; never zero, which timers take for "never".
+    pub(crate) fn absolute(self, time: Timestamp) -> Timespec {
+        let ns = self.origin_ns.saturating_add(time.0).max(1);
+        Timespec {
+            tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(ns % 1_000_000_000).unwrap_or(0),
+        }
     }
 }
 

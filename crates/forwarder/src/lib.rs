@@ -9,6 +9,7 @@
 //! sockets ── shard ── connection (session, outgoing) ── shared
 //! ```
 
+mod alarm;
 mod asked;
 mod assemble;
 mod clock;

@@ -20,6 +20,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
 
+use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::connection::{Connection, Ending, turn_away};
 use crate::settings::{self, Network};
@@ -35,7 +36,8 @@ new_key_type! {
 mod token {
     pub(super) const STOP: u64 = 0;
     pub(super) const STORE: u64 = 1;
-    pub(super) const LISTENERS: u64 = 2;
+    pub(super) const ALARM: u64 = 2;
+    pub(super) const LISTENERS: u64 = 3;
 }
 
 /// How often peers are checked for having stalled: a tenth of the time-out, within these.
@@ -56,6 +58,7 @@ pub(crate) const STOP_NOW: u64 = 1 << 32;
 pub(crate) struct Shard {
     clock: Clock,
     epoll: OwnedFd,
+    alarm: Alarm,
     stop: OwnedFd,
     stops_when_unused: bool,
     listeners: Vec<Listener>,
@@ -90,12 +93,15 @@ impl Shard {
         for (listener, number) in listeners.iter().zip(token::LISTENERS..) {
             epoll::add(&epoll, listener, epoll::EventData::new_u64(number), readable)?;
         }
+        let alarm = Alarm::new()?;
+        epoll::add(&epoll, &alarm, epoll::EventData::new_u64(token::ALARM), readable)?;
         if let Some(descriptor) = engine.wake().descriptor {
             epoll::add(&epoll, descriptor, epoll::EventData::new_u64(token::STORE), readable)?;
         }
         Ok(Self {
             clock: Clock::start(),
             epoll,
+            alarm,
             stop,
             stops_when_unused: false,
             listeners,
@@ -114,13 +120,10 @@ impl Shard {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) -> Result<Status, Errno> {
-        // A modelled device and a waiting policy mean their deadlines to the microsecond; the kernel's
-        // default lets a thread oversleep by 50. Refused only by kernels that have no slack at all.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let mut ready = Vec::with_capacity(256);
         loop {
             ready.clear();
-            let limit = self.time_to_wait();
+            let limit = self.set_alarm()?;
             match epoll::wait(&self.epoll, spare_capacity(&mut ready), limit.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
@@ -130,7 +133,7 @@ impl Shard {
                 match event.data.u64() {
                     token::STOP if self.told_to_stop() >= STOP_NOW => self.begin_stop(),
                     token::STOP => self.stops_when_unused = true,
-                    token::STORE => {}
+                    token::STORE | token::ALARM => {}
                     number if number < token::LISTENERS + self.listeners.len() as u64 => {
                         self.accept(usize::try_from(number - token::LISTENERS).unwrap_or(0));
                     }
@@ -350,20 +353,18 @@ impl Shard {
         Nanos(self.limits.idle_timeout.0 / 10).clamp(STALL_CHECK_MIN, STALL_CHECK_MAX)
     }
 
-    fn time_to_wait(&self) -> Option<Timespec> {
+    /// Sets the alarm to when something has to be done even if nothing happens; says whether there
+    /// is something to be done right now.
+    fn set_alarm(&mut self) -> Result<Option<Timespec>, Errno> {
         let has_checks = !self.connections.is_empty() || !self.is_accepting;
         let deadlines = [
             self.shared.engine.wake().deadline,
             has_checks.then_some(self.next_stall_check),
             self.stops_at,
-            (!self.unfinished.is_empty()).then_some(Timestamp(0)),
         ];
-        let deadline = deadlines.into_iter().flatten().min()?;
-        let wait = deadline - self.clock.now();
-        Some(Timespec {
-            tv_sec: i64::try_from(wait.0 / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(wait.0 % 1_000_000_000).unwrap_or(0),
-        })
+        self.alarm.set(self.clock, deadlines.into_iter().flatten().min())?;
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        Ok((!self.unfinished.is_empty()).then_some(now))
     }
 }
 
