@@ -126,7 +126,7 @@ impl Suite<'_> {
         } else {
             (PROCESSES, case.rounds)
         };
-        for first in 0..processes {
+        for first in plan::order_of_start(processes) {
             let mut command = self.program(mode, self.seed, &case, first, processes, count)?;
             command
                 .env("LD_PRELOAD", self.programs.preload()?)

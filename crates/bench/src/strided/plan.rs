@@ -3,7 +3,7 @@
 //! Throughput differs fifty-fold between cases, so a case is as large as what its disk can move in
 //! about the same time; rates are compared, not times.
 
-use forebay_device::Profile;
+use forebay_device::{Profile, SplitMix64};
 use forebay_units::{Bytes, Direction};
 
 /// Processes that share the file.
@@ -86,9 +86,30 @@ pub(crate) fn cases(extent: &Extent, profile: &Profile, direction: Direction) ->
     pairs.collect()
 }
 
+/// The order in which the processes are started, and so roughly that in which their first requests
+/// arrive: processes of a job do not arrive in the order of their ranks. Always the same one.
+pub(crate) fn order_of_start(processes: u64) -> Vec<u64> {
+    let mut random = SplitMix64::new(57);
+    let mut order: Vec<u64> = (0..processes).collect();
+    for last in (1..order.len()).rev() {
+        let other = random.below(last as u64 + 1) as usize;
+        order.swap(last, other);
+    }
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_start_in_another_order_than_their_ranks() {
+        let mut order = order_of_start(PROCESSES);
+        let in_step = order.windows(2).filter(|two| two[0] + 1 == two[1]).count();
+        assert!(in_step < 4, "{order:?}");
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..PROCESSES));
+    }
 
     fn plan(extent: &Extent, direction: Direction) -> (Vec<Case>, f64) {
         let profile = Profile::by_name("hdd-57").unwrap();
