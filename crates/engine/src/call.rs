@@ -192,6 +192,8 @@ pub(crate) struct Part {
     started_bytes: u64,
     /// The store has it as a whole, without pieces: a sync, a truncation.
     pub(crate) is_in_store: bool,
+    /// Which dispatch it was, counted from the engine's start.
+    pub(crate) dispatch: u64,
     /// A stream that cannot go on before its peer or the store has moved; nobody looks at it until then.
     pub(crate) is_parked: bool,
     /// Pieces that are being filled, wait for the store or are in it.
@@ -223,6 +225,7 @@ impl Part {
             is_stream,
             started_bytes: 0,
             is_in_store: false,
+            dispatch: 0,
             is_parked: false,
             pieces: Vec::new(),
             unsent_count: 0,

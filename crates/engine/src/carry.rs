@@ -42,6 +42,8 @@ impl Engine {
             let key = PartKey::from(KeyData::from_ffi(member.request.tag));
             let part = &mut self.parts[key];
             part.stage = Stage::Dispatched(member.id);
+            part.dispatch = self.dispatch_count;
+            self.dispatch_count += 1;
             let moves_data = self.calls[part.call].action.moves_data();
             if moves_data && !part.is_stream {
                 small.push(key);
@@ -246,10 +248,26 @@ impl Engine {
         let at = self.parts[part].base + offset;
         let fault = self.calls[self.parts[part].call].fault;
         if fault.is_none_or(|(lowest, _)| at < lowest) {
-            self.ready.push_back(Plan::Piece(key));
+            self.line_up(key);
         } else {
             self.drop_piece(now, key, part, events);
         }
+    }
+
+    /// Puts a chunk in line: behind those of earlier dispatches and of its own beginning, in front
+    /// of those of later ones, so that the store gets whole requests and not all of them in turns.
+    fn line_up(&mut self, key: PieceKey) {
+        let place = |engine: &Self, key: PieceKey| {
+            let piece = engine.pieces.get(key)?;
+            Some((engine.parts[piece.part].dispatch, piece.offset))
+        };
+        let own = place(self, key);
+        let is_later = |plan: &Plan| match plan {
+            Plan::Piece(other) => place(self, *other) > own,
+            Plan::Batch(_) | Plan::Control(_) => false,
+        };
+        let later_count = self.ready.iter().rev().take_while(|plan| is_later(plan)).count();
+        self.ready.insert(self.ready.len() - later_count, Plan::Piece(key));
     }
 
     fn drop_piece(

@@ -78,6 +78,7 @@ pub struct Engine {
     /// The one stream that may pull payload into the pool's reserve, until it is over: so that one
     /// always can go on, and peers that owe data never hold more of the reserve than one window.
     pub(crate) privileged: Option<PartKey>,
+    pub(crate) dispatch_count: u64,
     /// Whose turn it is while streams and small requests compete.
     is_streams_turn: bool,
     /// Parts that wait for memory for their payload, first come, first served.
@@ -110,6 +111,7 @@ impl Engine {
             ready: VecDeque::new(),
             streams: VecDeque::new(),
             privileged: None,
+            dispatch_count: 0,
             is_streams_turn: true,
             arrivals: VecDeque::new(),
             unadmitted: VecDeque::new(),

@@ -34,7 +34,7 @@ impl Workshop {
         program
     }
 
-    fn library(&self) -> PathBuf {
+    fn hooks(&self) -> PathBuf {
         self.compile("library.so", LIBRARY, &["-shared", "-fPIC"])
     }
 
@@ -75,7 +75,7 @@ fn judged(change: impl FnOnce(&mut Facts, &mut Permissions)) -> Finding {
 #[test]
 fn a_program_that_reads_through_a_hooked_call_is_scheduled() {
     let workshop = Workshop::new();
-    let finding = examine(&workshop.compile("reader", READER, &[]), &workshop.library()).unwrap();
+    let finding = examine(&workshop.compile("reader", READER, &[]), &workshop.hooks()).unwrap();
     assert_eq!(finding.verdict, Verdict::Scheduled, "{finding}");
     assert_eq!(finding.scheduled, ["read"]);
 }
@@ -84,7 +84,7 @@ fn a_program_that_reads_through_a_hooked_call_is_scheduled() {
 fn a_static_program_is_not_scheduled() {
     let workshop = Workshop::new();
     let finding =
-        examine(&workshop.compile("reader", READER, &["-static"]), &workshop.library()).unwrap();
+        examine(&workshop.compile("reader", READER, &["-static"]), &workshop.hooks()).unwrap();
     assert_eq!(finding.verdict, Verdict::NotScheduled);
     assert!(finding.obstacles[0].contains("statically linked"), "{finding}");
 }
@@ -92,7 +92,7 @@ fn a_static_program_is_not_scheduled() {
 #[test]
 fn a_program_that_only_uses_stdio_is_not_scheduled_and_the_reason_is_given() {
     let workshop = Workshop::new();
-    let finding = examine(&workshop.compile("stdio", STDIO, &[]), &workshop.library()).unwrap();
+    let finding = examine(&workshop.compile("stdio", STDIO, &[]), &workshop.hooks()).unwrap();
     assert_eq!(finding.verdict, Verdict::NotScheduled, "{finding}");
     assert_eq!(finding.unhooked[0].call, "fopen");
     assert!(finding.to_string().contains("stdio calls the kernel"), "{finding}");
@@ -105,14 +105,14 @@ fn a_call_in_a_library_of_the_program_counts() {
     workshop.compile("libhelp.so", &READER.replace("main", "help"), &["-shared", "-fPIC"]);
     let flags = ["-L", &folder, "-Wl,--no-as-needed", "-l:libhelp.so", "-Wl,-rpath,$ORIGIN"];
     let program = workshop.compile("program", "int main(void) { return 0; }", &flags);
-    let finding = examine(&program, &workshop.library()).unwrap();
+    let finding = examine(&program, &workshop.hooks()).unwrap();
     assert_eq!(finding.verdict, Verdict::Scheduled, "{finding}");
 }
 
 #[test]
 fn a_script_is_followed_to_its_interpreter() {
     let workshop = Workshop::new();
-    let library = workshop.library();
+    let library = workshop.hooks();
     let direct = examine(&workshop.script("a.sh", "#!/bin/sh -e\nexit 0\n"), &library).unwrap();
     let by_name =
         examine(&workshop.script("b.sh", "#!/usr/bin/env -S sh -e\nexit 0\n"), &library).unwrap();
@@ -126,7 +126,7 @@ fn a_script_is_followed_to_its_interpreter() {
 fn a_file_that_is_no_program_is_an_error() {
     let workshop = Workshop::new();
     for (name, text) in [("empty", ""), ("text", "hello"), ("short", "\u{7f}ELF"), ("hash", "#!")] {
-        assert!(examine(&workshop.script(name, text), &workshop.library()).is_err(), "{name}");
+        assert!(examine(&workshop.script(name, text), &workshop.hooks()).is_err(), "{name}");
     }
 }
 
