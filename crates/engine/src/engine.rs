@@ -300,6 +300,7 @@ impl Engine {
     /// anything came of it.
     fn go_on(&mut self, now: Timestamp, events: &mut Vec<Event>, has_started: &mut bool) -> bool {
         self.is_streams_turn = !self.is_streams_turn;
+        let had_streams = !self.streams.is_empty();
         if !self.is_streams_turn && self.ask_scheduler(now) {
             return true;
         }
@@ -307,7 +308,9 @@ impl Engine {
             *has_started = true;
             return true;
         }
-        self.is_streams_turn && self.ask_scheduler(now)
+        // With the last stream put aside, what skips the policy may go too.
+        let has_parked_all = had_streams && self.streams.is_empty();
+        (self.is_streams_turn || has_parked_all) && self.ask_scheduler(now)
     }
 
     /// Takes the scheduler's next decision on; whether it was a batch.

@@ -79,6 +79,7 @@ fn chunks_of_several_writes_reach_the_store_request_by_request() {
     engine.turn(Timestamp(0), &mut events);
     // The last chunks asked for come first.
     let mut pulls = std::mem::take(&mut events);
+    assert_eq!(pulls.len() as u64, 6 * CHUNKS, "all that fit into memory are asked for at once");
     pulls.reverse();
     for event in pulls {
         let Event::Pull { call, offset, length, .. } = event else { panic!("{event:?}") };
