@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use forebay_pool::Pool;
-use forebay_sched::policy::Policy;
 use forebay_sched::request::Access;
 use forebay_sched::scheduler::{Batch, Cancellation, Decision, Scheduler, Stats};
 use forebay_units::{Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
@@ -234,11 +233,6 @@ impl Engine {
             (a, b) => a.or(b),
         };
         Wake { deadline, ..wake }
-    }
-
-    /// Replaces the policy; what is queued goes over to the new one in arrival order.
-    pub fn switch_policy(&mut self, now: Timestamp, policy: Box<dyn Policy>) {
-        self.scheduler.switch_policy(now, policy);
     }
 
     /// What it may use.

@@ -213,6 +213,6 @@ pub static DEFINITIONS: &[Definition] = &[
         scheduler.queue_requests_max,
         Kind::Count { min: 64, max: 16_777_216 },
         "65536",
-        "Requests queued at once, over all clients; beyond it clients are not read from until some have left."
+        "Requests in the scheduler at once, over all clients; more wait in front of it, in the order in which they came."
     ),
 ];
