@@ -36,6 +36,14 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Run a benchmark suite
     Bench(BenchArgs),
+    /// Change weights, limits and policies of a running forwarder
+    Set(crate::set::SetArgs),
+    /// Record, read, convert and replay traces
+    Trace(crate::trace::TraceArgs),
+    /// Run a scenario in virtual time
+    Simulate(crate::simulate::SimulateArgs),
+    /// Set up and take down the emulated disk
+    Lab(crate::lab::LabArgs),
     /// Write man pages or shell completions
     #[command(hide = true)]
     Generate(GenerateArgs),

@@ -10,12 +10,16 @@ mod check;
 mod console;
 mod failure;
 mod generate;
+mod lab;
 mod library;
 mod run;
 mod serve;
+mod set;
 mod setting_flags;
+mod simulate;
 mod size;
 mod status;
+mod trace;
 
 use args::{Command, CommandLine};
 
@@ -27,6 +31,10 @@ fn main() -> ExitCode {
         Command::Status(args) => status::status(args),
         Command::Check(args) => check::check(args),
         Command::Bench(args) => bench::bench(args),
+        Command::Set(args) => set::set(args),
+        Command::Trace(args) => trace::trace(args),
+        Command::Simulate(args) => simulate::simulate(args),
+        Command::Lab(args) => lab::lab(args),
         Command::Generate(args) => generate::generate(args),
     };
     outcome.unwrap_or_else(|failure| {

@@ -29,23 +29,30 @@ const fn place(name: &'static str, layer: Layer, beside: &'static [&'static str]
 /// The table that ARCHITECTURE.md shows.
 const PLACES: &[Place] = &[
     place("units", Layer::Pure, &[]),
-    place("sched", Layer::Pure, &["units"]),
+    place("sched", Layer::Pure, &["stats", "units"]),
     place("device", Layer::Pure, &["units"]),
+    place("stats", Layer::Pure, &["units"]),
     place("wire", Layer::SansIo, &[]),
     place("session", Layer::SansIo, &["wire"]),
+    place("trace", Layer::SansIo, &[]),
+    place("sim", Layer::SansIo, &["trace"]),
     place("pool", Layer::Edge, &[]),
+    place("controller", Layer::Edge, &[]),
     place("engine", Layer::Edge, &["pool"]),
     place("store", Layer::Edge, &["engine", "pool"]),
     place("transport", Layer::Edge, &["pool"]),
     place("client", Layer::Edge, &["transport"]),
     place("forwarder", Layer::Program, &[]),
     place("preload", Layer::Program, &[]),
-    place("bench", Layer::Program, &["forwarder"]),
-    place("cli", Layer::Program, &["forwarder", "bench"]),
+    place("capi", Layer::Program, &[]),
+    place("agios", Layer::Program, &[]),
+    place("lab", Layer::Program, &[]),
+    place("bench", Layer::Program, &["forwarder", "lab"]),
+    place("cli", Layer::Program, &["forwarder", "bench", "lab"]),
 ];
 
 /// Packages from outside that the layers without system calls may use.
-const OUTSIDE_SANS_IO: &[&str] = &[];
+const OUTSIDE_SANS_IO: &[&str] = &["serde"];
 
 fn find(name: &str) -> Option<&'static Place> {
     PLACES.iter().find(|place| place.name == name)

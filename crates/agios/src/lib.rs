@@ -1,0 +1,1 @@
+//! The drop-in for AGIOS: `agios.h` over the controller.

@@ -1,0 +1,1 @@
+//! The C library: `forebay.h` over the controller.

@@ -1,0 +1,1 @@
+//! The controller: one scheduler shared by threads, in front of call-backs.
