@@ -13,6 +13,7 @@ use forebay_units::{Bytes, FileIndex, Offset};
 use crate::ordered_map::OrderedMap;
 use crate::request::{Accepted, Access};
 use crate::seq_queue::SeqQueue;
+use crate::table::{Table, slot_of};
 
 /// How often in a row a continuation may pass over the oldest request.
 pub(crate) const PASSES_MAX: u32 = 16;
@@ -33,7 +34,7 @@ struct Start {
 pub(crate) struct Lane {
     queue: SeqQueue,
     /// Large reads and writes of the queue by where they start.
-    starts: OrderedMap<Start, ()>,
+    starts: OrderedMap<Start, u32>,
     /// How many in a row have passed over the oldest.
     passes: u32,
 }
@@ -53,36 +54,38 @@ pub(crate) fn charge(accepted: &Accepted) -> Bytes {
 }
 
 impl Lane {
-    pub(crate) fn insert(&mut self, accepted: Accepted) {
-        if let Some(start) = start_of(&accepted) {
-            self.starts.insert(start, ());
+    pub(crate) fn insert(&mut self, accepted: &Accepted) {
+        if let Some(start) = start_of(accepted) {
+            self.starts.insert(start, slot_of(accepted.id));
         }
-        self.queue.insert(accepted);
+        self.queue.insert(accepted.seq, accepted.id);
     }
 
     /// Takes what leaves next. `file` is the one served last, `end_of` says where each file's last batch ended.
     pub(crate) fn pop(
         &mut self,
+        table: &Table,
         file: FileIndex,
         end_of: impl Fn(FileIndex) -> Offset,
     ) -> Option<Accepted> {
-        let oldest = self.queue.first()?;
+        let oldest = table.accepted(slot_of(self.queue.first()?.1));
         let may_pass = self.passes < PASSES_MAX && start_of(&oldest).is_some();
         let of_file = |file| self.starting_at(file, end_of(file));
         let chosen = match may_pass {
-            true => of_file(file).or_else(|| of_file(oldest.request.file)).unwrap_or(oldest.seq),
-            false => oldest.seq,
+            true => of_file(file).or_else(|| of_file(oldest.request.file)),
+            false => None,
         };
-        self.passes = if chosen == oldest.seq { 0 } else { self.passes + 1 };
-        self.remove(chosen)
+        let chosen = chosen.map_or(oldest, |slot| table.accepted(slot));
+        self.passes = if chosen.id == oldest.id { 0 } else { self.passes + 1 };
+        self.remove(&chosen);
+        Some(chosen)
     }
 
-    pub(crate) fn remove(&mut self, seq: u64) -> Option<Accepted> {
-        let accepted = self.queue.remove(seq)?;
-        if let Some(start) = start_of(&accepted) {
+    pub(crate) fn remove(&mut self, accepted: &Accepted) {
+        self.queue.remove(accepted.seq);
+        if let Some(start) = start_of(accepted) {
             self.starts.remove(start);
         }
-        Some(accepted)
     }
 
     /// Forgets everything and keeps the room.
@@ -96,9 +99,9 @@ impl Lane {
         self.queue.count()
     }
 
-    /// The oldest request of a file that starts at `offset`.
-    fn starting_at(&self, file: FileIndex, offset: Offset) -> Option<u64> {
-        let (start, ()) = self.starts.at_or_after(Start { file, offset, seq: 0 })?;
-        (start.file == file && start.offset == offset).then_some(start.seq)
+    /// The slot of the oldest request of a file that starts at `offset`.
+    fn starting_at(&self, file: FileIndex, offset: Offset) -> Option<u32> {
+        let (start, slot) = self.starts.at_or_after(Start { file, offset, seq: 0 })?;
+        (start.file == file && start.offset == offset).then_some(slot)
     }
 }

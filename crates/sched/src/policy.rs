@@ -6,11 +6,12 @@
 //! [`Access::Read`]: crate::request::Access::Read
 //! [`Access::Write`]: crate::request::Access::Write
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use forebay_units::{Bytes, FileIndex, Nanos, Timestamp};
 
-use crate::request::Accepted;
+use crate::request::{Accepted, RequestId};
 
 /// The order in which ready requests leave.
 ///
@@ -24,9 +25,10 @@ pub trait Policy: Send {
     /// Takes over a ready request. A request unblocked late keeps its old `seq` and `arrived`.
     fn add(&mut self, now: Timestamp, request: &Accepted);
 
-    /// Decides what goes next. On [`Selection::Batch`] the chosen requests are appended to
+    /// Decides what goes next. On [`Selection::Batch`] the chosen requests' ids are appended to
     /// `batch` (empty on entry) in offset order: one file, one direction, no gap between members.
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<Accepted>) -> Selection;
+    /// The ids are enough, because the scheduler keeps every request itself.
+    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection;
 
     /// A request that this policy selected has finished. `moved` is the byte count, short at the end of a file.
     fn complete(&mut self, now: Timestamp, request: &Accepted, moved: Bytes) {
@@ -38,7 +40,7 @@ pub trait Policy: Send {
     fn cancel(&mut self, now: Timestamp, request: &Accepted) -> bool;
 
     /// Hands back everything queued, in `seq` order, and is empty afterwards; waits are dropped.
-    fn drain(&mut self, into: &mut Vec<Accepted>);
+    fn drain(&mut self, into: &mut Vec<RequestId>);
 
     /// Forgets what was learned about a file (quanta, expected continuation); it has no queued request.
     fn retire(&mut self, file: FileIndex) {
@@ -47,6 +49,40 @@ pub trait Policy: Send {
 
     /// How many requests are queued.
     fn queued_count(&self) -> usize;
+}
+
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn add(&mut self, now: Timestamp, request: &Accepted) {
+        (**self).add(now, request);
+    }
+
+    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+        (**self).select(now, batch)
+    }
+
+    fn complete(&mut self, now: Timestamp, request: &Accepted, moved: Bytes) {
+        (**self).complete(now, request, moved);
+    }
+
+    fn cancel(&mut self, now: Timestamp, request: &Accepted) -> bool {
+        (**self).cancel(now, request)
+    }
+
+    fn drain(&mut self, into: &mut Vec<RequestId>) {
+        (**self).drain(into);
+    }
+
+    fn retire(&mut self, file: FileIndex) {
+        (**self).retire(file);
+    }
+
+    fn queued_count(&self) -> usize {
+        (**self).queued_count()
+    }
 }
 
 /// What [`Policy::select`] decided.

@@ -8,7 +8,7 @@
 //! ```text
 //!   index   (queue, start, arrival) ─► run        one map for all queues: an idle file costs nothing
 //!   run     first ─► member ─► … ─► last          member = slot of the request table, so a
-//!   member  accepted request, next, run           request id leads to its run in O(1)
+//!   member  seq, arrival, next, run               request id leads to its run in O(1)
 //! ```
 //!
 //! `R` is what a policy notes about a run, `Q` about a queue. Runs keep their index while they
@@ -85,13 +85,27 @@ pub struct Queue<Q> {
     pub note: Q,
 }
 
-/// A queued request, in the slot that its id names.
+/// A queued request, in the slot that its id names. What else is known about it stands in the
+/// scheduler's table; a run needs only what tells its parts apart should it be split. Packed, since
+/// at a million queued requests these are a quarter of all memory.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
 struct Member {
-    accepted: Accepted,
+    seq: u64,
+    arrived: Timestamp,
+    /// The high half of the id.
+    generation: u32,
     next: u32,
     /// `NIL`: nothing queued in this slot.
     run: u32,
+}
+
+impl Member {
+    const EMPTY: Self = Self { seq: 0, arrived: Timestamp(0), generation: 0, next: NIL, run: NIL };
+
+    fn id(self, slot: u32) -> RequestId {
+        RequestId(u64::from(self.generation) << 32 | u64::from(slot))
+    }
 }
 
 /// What [`Runs::join`] did.
@@ -149,6 +163,10 @@ fn queue_and_start(place: u128) -> (QueueIndex, Offset) {
 
 fn slot(id: RequestId) -> usize {
     id.0 as u32 as usize
+}
+
+fn generation(id: RequestId) -> u32 {
+    (id.0 >> 32) as u32
 }
 
 impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
@@ -230,7 +248,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
     /// The run a queued request is in; `None` if `id` is not queued here.
     pub fn find(&self, id: RequestId) -> Option<RunIndex> {
         let member = self.members.get(slot(id))?;
-        (member.run != NIL && member.accepted.id == id).then_some(RunIndex(member.run))
+        (member.run != NIL && member.generation == generation(id)).then_some(RunIndex(member.run))
     }
 
     /// Adds a request: behind the run that ends where it starts, in front of the run that starts
@@ -256,13 +274,13 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
     }
 
     /// Takes a whole run out, its requests in offset order at the end of `batch`.
-    pub fn take(&mut self, run: RunIndex, batch: &mut Vec<Accepted>) -> Run<R> {
+    pub fn take(&mut self, run: RunIndex, batch: &mut Vec<RequestId>) -> Run<R> {
         let taken = *self.run(run);
         self.index.remove(taken.place());
         let mut at = taken.first;
         while at != NIL {
             let member = &mut self.members[at as usize];
-            batch.push(member.accepted);
+            batch.push(member.id(at));
             member.run = NIL;
             at = member.next;
         }
@@ -273,15 +291,17 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
         taken
     }
 
-    /// Takes one request out of its run, which splits if that was in the middle.
-    pub fn remove(&mut self, id: RequestId) -> Option<Removed> {
+    /// Takes one request out of its run, which splits if that was in the middle. `request` is
+    /// exactly what was joined.
+    pub fn remove(&mut self, request: &Accepted) -> Option<Removed> {
+        let (id, range) = (request.id, request.request.range);
         let run = self.find(id)?;
         let old = *self.run(run);
         let removed = self.members[slot(id)];
         self.members[slot(id)].run = NIL;
         self.queued_count -= 1;
         let queue = &mut self.queues[old.queue.0 as usize];
-        queue.bytes -= removed.accepted.request.range.length();
+        queue.bytes -= range.length();
         self.index.remove(old.place());
         let left_last = self.previous(old.first, slot(id) as u32);
         let (has_left, has_right) = (left_last != NIL, removed.next != NIL);
@@ -289,7 +309,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
             self.members[left_last as usize].next = NIL;
         }
         let left = has_left.then(|| {
-            self.relist(run, old.first);
+            self.relist(run, old.first, ByteRange { end: range.start, ..old.range });
             run
         });
         let right = match (has_left, has_right) {
@@ -298,7 +318,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
             (true, true) => Some(self.allocate(old)),
         };
         if let Some(right) = right {
-            self.relist(right, removed.next);
+            self.relist(right, removed.next, ByteRange { start: range.end, ..old.range });
         }
         if left.is_none() && right.is_none() {
             self.free(run);
@@ -307,13 +327,16 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
     }
 
     /// Takes everything out, oldest first, at the end of `into`; queues and their notes stay.
-    pub fn drain(&mut self, into: &mut Vec<Accepted>) {
+    pub fn drain(&mut self, into: &mut Vec<RequestId>) {
         let start = into.len();
-        for member in self.members.iter_mut().filter(|member| member.run != NIL) {
-            into.push(member.accepted);
-            member.run = NIL;
+        for (slot, member) in self.members.iter_mut().enumerate() {
+            if member.run != NIL {
+                into.push(member.id(slot as u32));
+                member.run = NIL;
+            }
         }
-        into[start..].sort_unstable_by_key(|accepted| accepted.seq);
+        let members = &self.members;
+        into[start..].sort_unstable_by_key(|id| members[slot(*id)].seq);
         self.index.clear();
         self.runs.clear();
         self.run_free = NIL;
@@ -397,11 +420,12 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
     fn seat(&mut self, accepted: &Accepted) {
         let at = slot(accepted.id);
         if at >= self.members.len() {
-            let empty = Member { accepted: *accepted, next: NIL, run: NIL };
-            self.members.resize(at + 1, empty);
+            self.members.resize(at + 1, Member::EMPTY);
         }
-        assert!(self.members[at].run == NIL, "a request is added once");
-        self.members[at].accepted = *accepted;
+        let member = &mut self.members[at];
+        assert!(member.run == NIL, "a request is added once");
+        (member.seq, member.arrived) = (accepted.seq, accepted.arrived);
+        member.generation = generation(accepted.id);
     }
 
     fn start(&mut self, queue: QueueIndex, accepted: &Accepted) -> RunIndex {
@@ -417,7 +441,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
             last: NIL,
         });
         self.members[slot(accepted.id)].next = NIL;
-        self.relist(run, slot(accepted.id) as u32);
+        self.relist(run, slot(accepted.id) as u32, accepted.request.range);
         run
     }
 
@@ -427,7 +451,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
         let at = slot(accepted.id) as u32;
         entry.range.end = accepted.request.range.end;
         entry.last = at;
-        entry.admit(accepted);
+        entry.admit(accepted.seq, accepted.arrived);
         let member = &mut self.members[at as usize];
         (member.run, member.next) = (run.0, NIL);
         self.members[before.last as usize].next = at;
@@ -440,7 +464,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
         let at = slot(accepted.id) as u32;
         entry.range.start = accepted.request.range.start;
         entry.first = at;
-        entry.admit(accepted);
+        entry.admit(accepted.seq, accepted.arrived);
         let member = &mut self.members[at as usize];
         (member.run, member.next) = (run.0, before.first);
         self.index.remove(before.place());
@@ -469,18 +493,16 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
         absorbed
     }
 
-    /// Makes `run` the list that begins at `first`, and enters it into the index.
-    fn relist(&mut self, run: RunIndex, first: u32) {
+    /// Makes `run` the list that begins at `first` and covers `range`, and enters it into the index.
+    fn relist(&mut self, run: RunIndex, first: u32, range: ByteRange) {
         let entry = &mut self.runs[run.0 as usize];
-        (entry.first, entry.count, entry.min_seq) = (first, 0, u64::MAX);
-        entry.range.start = self.members[first as usize].accepted.request.range.start;
+        (entry.first, entry.count, entry.min_seq, entry.range) = (first, 0, u64::MAX, range);
         let mut at = first;
         while at != NIL {
             let member = &mut self.members[at as usize];
             member.run = run.0;
             entry.last = at;
-            entry.range.end = member.accepted.request.range.end;
-            entry.admit(&member.accepted);
+            entry.admit(member.seq, member.arrived);
             at = member.next;
         }
         self.enter(run);
@@ -529,10 +551,10 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
 
 impl<R> Run<R> {
     /// Counts one member more.
-    fn admit(&mut self, accepted: &Accepted) {
+    fn admit(&mut self, seq: u64, arrived: Timestamp) {
         self.count += 1;
-        if accepted.seq < self.min_seq {
-            (self.min_seq, self.arrived) = (accepted.seq, accepted.arrived);
+        if seq < self.min_seq {
+            (self.min_seq, self.arrived) = (seq, arrived);
         }
     }
 }

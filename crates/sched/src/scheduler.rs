@@ -55,6 +55,8 @@ pub struct Scheduler {
     last_file: FileIndex,
     waiting_since: Option<Timestamp>,
     ready: Vec<u32>,
+    /// What the policy has just chosen.
+    selected: Vec<RequestId>,
     stats: Stats,
 }
 
@@ -84,6 +86,7 @@ impl Scheduler {
             last_file: FileIndex(0),
             waiting_since: None,
             ready: Vec::new(),
+            selected: Vec::new(),
             stats: Stats::default(),
         }
     }
@@ -155,7 +158,8 @@ impl Scheduler {
         if policy == 0 {
             return Decision::Idle;
         }
-        match self.policy.select(now, &mut batch.members) {
+        self.selected.clear();
+        match self.policy.select(now, &mut self.selected) {
             Selection::Batch => self.dispatch_from_policy(now, batch),
             Selection::Wait { .. } if lane > 0 => {
                 self.lane_lead_bytes = 0;
@@ -215,7 +219,7 @@ impl Scheduler {
                 self.release(now, slot);
             }
             State::InLane => {
-                self.lane.remove(self.table.seq(slot));
+                self.lane.remove(&self.table.accepted(slot));
                 self.release(now, slot);
             }
             State::Free | State::Tombstone => unreachable!("the table finds live requests only"),
@@ -253,9 +257,9 @@ impl Scheduler {
         let mut old = core::mem::replace(&mut self.policy, policy);
         let mut queued = Vec::with_capacity(self.counts.in_policy);
         old.drain(&mut queued);
-        debug_assert!(queued.is_sorted_by_key(|accepted| accepted.seq));
-        for accepted in &queued {
-            self.policy.add(now, accepted);
+        debug_assert!(queued.is_sorted_by_key(|id| self.table.seq(slot_of(*id))));
+        for id in queued {
+            self.policy.add(now, &self.table.accepted(slot_of(id)));
         }
         self.policy_epoch = self.policy_epoch.wrapping_add(1);
         self.stats.switches += 1;
@@ -325,7 +329,7 @@ impl Scheduler {
         let accepted = self.table.accepted(slot);
         if self.skips_policy(&accepted.request) {
             self.table.set_state(slot, State::InLane);
-            self.lane.insert(accepted);
+            self.lane.insert(&accepted);
         } else {
             self.table.set_state(slot, State::InPolicy);
             self.counts.in_policy += 1;
@@ -356,7 +360,8 @@ impl Scheduler {
     fn dispatch_from_lane(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
         let ends = &self.file_ends;
         let end_of = |file: FileIndex| ends.get(file.0 as usize).copied().unwrap_or_default();
-        let accepted = self.lane.pop(self.last_file, end_of).expect("the lane is not empty");
+        let accepted =
+            self.lane.pop(&self.table, self.last_file, end_of).expect("the lane is not empty");
         self.lead(charge(&accepted), Side::Lane);
         self.note_dispatch(&accepted.request, accepted.request.range.end);
         self.stats.batches += 1;
@@ -365,12 +370,15 @@ impl Scheduler {
         Decision::Dispatch
     }
 
-    fn dispatch_from_policy(&mut self, now: Timestamp, batch: &Batch) -> Decision {
+    fn dispatch_from_policy(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
         let mut bytes = Bytes::ZERO;
-        for accepted in &batch.members {
-            self.table.set_in_flight_by_policy(slot_of(accepted.id), self.policy_epoch);
+        for id in &self.selected {
+            let slot = slot_of(*id);
+            self.table.set_in_flight_by_policy(slot, self.policy_epoch);
+            let accepted = self.table.accepted(slot);
             self.stats.queued += now - accepted.arrived;
             bytes += accepted.request.range.length();
+            batch.members.push(accepted);
         }
         let count = batch.members.len();
         self.counts.in_policy -= count;

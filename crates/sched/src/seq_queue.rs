@@ -8,12 +8,15 @@
 use alloc::collections::VecDeque;
 
 use crate::ordered_map::OrderedMap;
-use crate::request::Accepted;
+use crate::request::RequestId;
+
+/// The id in an empty place: its slot half is no slot.
+const EMPTY: RequestId = RequestId(u64::MAX);
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    accepted: Accepted,
-    is_empty: bool,
+    seq: u64,
+    id: RequestId,
 }
 
 /// Requests by `seq`, cheapest when they come in order.
@@ -21,56 +24,55 @@ struct Place {
 pub(crate) struct SeqQueue {
     /// Sorted by `seq`; the first place is never empty.
     in_order: VecDeque<Place>,
-    late: OrderedMap<u64, Accepted>,
+    late: OrderedMap<u64, RequestId>,
     empty_places: usize,
 }
 
 impl SeqQueue {
     /// Puts a request at the place that its `seq` gives it.
-    pub(crate) fn insert(&mut self, accepted: Accepted) {
+    pub(crate) fn insert(&mut self, seq: u64, id: RequestId) {
         match self.in_order.back() {
-            Some(last) if last.accepted.seq > accepted.seq => {
-                self.late.insert(accepted.seq, accepted);
-            }
-            _ => self.in_order.push_back(Place { accepted, is_empty: false }),
+            Some(last) if last.seq > seq => _ = self.late.insert(seq, id),
+            _ => self.in_order.push_back(Place { seq, id }),
         }
     }
 
-    /// The oldest request.
-    pub(crate) fn first(&self) -> Option<Accepted> {
-        let in_order = self.in_order.front().map(|place| place.accepted);
-        let late = self.late.first().map(|(_, accepted)| accepted);
+    /// The oldest request: its `seq` and its id.
+    pub(crate) fn first(&self) -> Option<(u64, RequestId)> {
+        let in_order = self.in_order.front().map(|place| (place.seq, place.id));
+        let late = self.late.first();
         match (in_order, late) {
-            (Some(a), Some(b)) => Some(if a.seq < b.seq { a } else { b }),
+            (Some(a), Some(b)) => Some(if a.0 < b.0 { a } else { b }),
             (a, b) => a.or(b),
         }
     }
 
     /// Takes out the oldest request.
-    pub(crate) fn pop_first(&mut self) -> Option<Accepted> {
+    pub(crate) fn pop_first(&mut self) -> Option<RequestId> {
         if self.late.is_empty() {
             let place = self.in_order.pop_front()?;
             self.tidy();
-            return Some(place.accepted);
+            return Some(place.id);
         }
-        let first = self.first()?;
-        self.remove(first.seq)
+        let (seq, id) = self.first()?;
+        self.remove(seq);
+        Some(id)
     }
 
-    /// Takes out the request with this `seq`, if it is here.
-    pub(crate) fn remove(&mut self, seq: u64) -> Option<Accepted> {
-        if let Some(accepted) = self.late.remove(seq) {
-            return Some(accepted);
+    /// Takes out the request with this `seq`; whether it was here.
+    pub(crate) fn remove(&mut self, seq: u64) -> bool {
+        if self.late.remove(seq).is_some() {
+            return true;
         }
-        let index = self.in_order.binary_search_by_key(&seq, |place| place.accepted.seq).ok()?;
-        let place = &mut self.in_order[index];
-        if core::mem::replace(&mut place.is_empty, true) {
-            return None;
+        let Ok(index) = self.in_order.binary_search_by_key(&seq, |place| place.seq) else {
+            return false;
+        };
+        if core::mem::replace(&mut self.in_order[index].id, EMPTY) == EMPTY {
+            return false;
         }
-        let accepted = place.accepted;
         self.empty_places += 1;
         self.tidy();
-        Some(accepted)
+        true
     }
 
     /// Forgets everything and keeps the room.
@@ -87,12 +89,12 @@ impl SeqQueue {
 
     /// Keeps the first place occupied and at least half of the places in use.
     fn tidy(&mut self) {
-        while self.in_order.front().is_some_and(|place| place.is_empty) {
+        while self.in_order.front().is_some_and(|place| place.id == EMPTY) {
             self.in_order.pop_front();
             self.empty_places -= 1;
         }
         if self.empty_places > 16 && self.empty_places * 2 > self.in_order.len() {
-            self.in_order.retain(|place| !place.is_empty);
+            self.in_order.retain(|place| place.id != EMPTY);
             self.empty_places = 0;
         }
     }

@@ -22,18 +22,22 @@ use forebay_sched::{
     Request, RequestId, Room, Scheduler, SchedulerOptions, Selection, build,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
-use support::{read, run_dry, write};
+use support::{Bare, read, run_dry, write};
 
 const KIB: u64 = 1 << 10;
 
-fn policy(name: PolicyName) -> Box<dyn Policy> {
+fn built(name: PolicyName) -> Box<dyn Policy> {
     build(name, &PolicySettings::default())
+}
+
+fn policy(name: PolicyName) -> Bare<Box<dyn Policy>> {
+    Bare::new(built(name))
 }
 
 fn scheduler(name: PolicyName) -> Scheduler {
     Scheduler::new(
         SchedulerOptions { bypass: Bypass::Never, ..SchedulerOptions::default() },
-        policy(name),
+        built(name),
     )
 }
 
@@ -57,7 +61,7 @@ fn the_adaptive_quantum_does_not_collapse() {
         for block in 0..32 {
             policy.add(now, &read(round * 32 + block, 0, (round * 32 + block) * 8 * KIB, 8 * KIB));
         }
-        for batch in run_dry(&mut *policy, now) {
+        for batch in run_dry(&mut policy, now) {
             largest = if round >= 100 { largest.max(batch.len()) } else { 0 };
         }
         now = now + Nanos::millis(10);
@@ -197,7 +201,7 @@ fn every_policy_can_replace_every_other() {
         let ids: BTreeSet<RequestId> = (0..20)
             .map(|n| submit(&mut scheduler, request(Access::Read, n * 7 % 20 * 4 * KIB, 4 * KIB)))
             .collect();
-        let old = scheduler.switch_policy(Timestamp(0), policy(to));
+        let old = scheduler.switch_policy(Timestamp(0), built(to));
         assert_eq!((old.queued_count(), old.name()), (0, from.as_str()));
         assert_eq!(scheduler.policy_name(), to.as_str());
         let (mut batch, mut now, mut left) = (Batch::new(), Timestamp(0), BTreeSet::new());
@@ -220,7 +224,7 @@ fn merging_is_bounded_and_in_offset_order() {
         for n in 0..2_000u64 {
             policy.add(Timestamp(0), &read(n, 0, n * 1_103 % 2_000 * 4 * KIB, 4 * KIB));
         }
-        for batch in run_dry(&mut *policy, Timestamp(0)) {
+        for batch in run_dry(&mut policy, Timestamp(0)) {
             // `run_dry` has checked that each batch is in offset order and without a gap.
             let bytes: u64 = batch.iter().map(|member| member.request.range.length().0).sum();
             assert!(bytes <= 4 << 20, "{name}: {bytes} bytes in one batch");

@@ -10,7 +10,7 @@ use forebay_sched::policies::to_agg::ToAgg;
 use forebay_sched::policy::{Limits, Policy, Selection};
 use forebay_sched::request::Accepted;
 use forebay_units::{Bytes, Nanos, Timestamp};
-use support::{Random, check_batch, read, run_dry};
+use support::{Bare, Random, check_batch, read, run_dry};
 
 const KIB: u64 = 1024;
 
@@ -24,7 +24,7 @@ fn limits(run_kib: u64, wait_max: Nanos) -> Limits {
 }
 
 /// The next batch; waits are sat out, and the batch is completed at once.
-fn next(policy: &mut dyn Policy, now: &mut Timestamp) -> Option<Vec<Accepted>> {
+fn next(policy: &mut Bare<impl Policy>, now: &mut Timestamp) -> Option<Vec<Accepted>> {
     let mut batch = Vec::new();
     loop {
         match policy.select(*now, &mut batch) {
@@ -52,8 +52,8 @@ fn contains(batch: &[Accepted], seq: u64) -> bool {
 fn to_agg_lets_no_more_pass_than_the_runs_in_front_can_hold() {
     for seed in 0..60 {
         let mut random = Random(seed);
-        let mut policy = ToAgg::new(&limits(64, Nanos::ZERO));
-        let mut add = |policy: &mut ToAgg, seq: u64| {
+        let mut policy = Bare::new(ToAgg::new(&limits(64, Nanos::ZERO)));
+        let mut add = |policy: &mut Bare<ToAgg>, seq: u64| {
             let start = random.between(0, 60) * 8 * KIB;
             policy.add(Timestamp(seq), &read(seq, (random.next() % 3) as u32, start, 8 * KIB));
         };
@@ -78,7 +78,7 @@ fn sjf_takes_the_smallest_queue_until_something_has_aged_and_then_the_oldest() {
     for seed in 0..60 {
         let mut random = Random(seed);
         let age_max = Nanos::millis(10);
-        let mut policy = Sjf::new(&limits(64, Nanos::ZERO), SjfSettings { age_max });
+        let mut policy = Bare::new(Sjf::new(&limits(64, Nanos::ZERO), SjfSettings { age_max }));
         let mut queued: Vec<Accepted> = Vec::new();
         let (mut now, mut seq) = (Timestamp(0), 0);
         for _ in 0..400 {
@@ -115,7 +115,7 @@ fn mlf_lets_a_large_run_go_after_the_stated_number_of_visits() {
         [(MlfGrowth::Add(Bytes::kib(32)), 1024 / 32), (MlfGrowth::Double(Bytes::kib(8)), 1 + 7)]
     {
         let mut policy =
-            Mlf::new(&limits(1024, Nanos::ZERO), MlfSettings { growth, passes_max: 16 });
+            Bare::new(Mlf::new(&limits(1024, Nanos::ZERO), MlfSettings { growth, passes_max: 16 }));
         let (mut seq, mut now, others) = (1, Timestamp(0), 7);
         policy.add(now, &read(0, 0, 0, 1024 * KIB));
         let mut passed = 0;
@@ -137,7 +137,7 @@ fn mlf_lets_a_large_run_go_after_the_stated_number_of_visits() {
 
 #[test]
 fn mlf_serves_every_queue_once_a_round() {
-    let mut policy = Mlf::new(&limits(64, Nanos::ZERO), MlfSettings::default());
+    let mut policy = Bare::new(Mlf::new(&limits(64, Nanos::ZERO), MlfSettings::default()));
     for seq in 0..400 {
         policy.add(Timestamp(0), &read(seq, (seq % 8) as u32, seq * 64 * KIB, 8 * KIB));
     }
@@ -153,7 +153,8 @@ fn mlf_serves_every_queue_once_a_round() {
 #[test]
 fn mlf_skips_rounds_in_which_nothing_could_go() {
     let growth = MlfGrowth::Add(Bytes::kib(4));
-    let mut policy = Mlf::new(&limits(1024, Nanos::ZERO), MlfSettings { growth, passes_max: 16 });
+    let mut policy =
+        Bare::new(Mlf::new(&limits(1024, Nanos::ZERO), MlfSettings { growth, passes_max: 16 }));
     policy.add(Timestamp(0), &read(0, 0, 0, 1024 * KIB));
     assert_eq!(next(&mut policy, &mut Timestamp(0)).map(|batch| batch.len()), Some(1));
 }
@@ -162,7 +163,7 @@ fn mlf_skips_rounds_in_which_nothing_could_go() {
 fn hbrr_serves_a_queue_again_after_a_quantum_of_each_other() {
     for quantum in [HbrrQuantum::Ranges(3), HbrrQuantum::Bytes(Bytes::kib(64))] {
         let limits = limits(32, Nanos::ZERO);
-        let mut policy = Hbrr::new(&limits, HbrrSettings { quantum, passes_max: 16 });
+        let mut policy = Bare::new(Hbrr::new(&limits, HbrrSettings { quantum, passes_max: 16 }));
         let (mut seq, mut random) = (0, Random(7));
         let others_max = match quantum {
             HbrrQuantum::Ranges(count) => 4 * u64::from(count) * limits.run_bytes_max.0,
@@ -193,7 +194,7 @@ fn hbrr_serves_a_queue_again_after_a_quantum_of_each_other() {
 #[test]
 fn hbrr_by_bytes_gives_files_equal_bytes_whatever_their_ranges() {
     let settings = HbrrSettings { quantum: HbrrQuantum::Bytes(Bytes::kib(64)), passes_max: 16 };
-    let mut policy = Hbrr::new(&limits(64, Nanos::ZERO), settings);
+    let mut policy = Bare::new(Hbrr::new(&limits(64, Nanos::ZERO), settings));
     for seq in 0..4_000 {
         let (file, length) = if seq % 2 == 0 { (0, 4 * KIB) } else { (1, 64 * KIB) };
         policy.add(Timestamp(0), &read(seq, file, seq * 128 * KIB, length));
@@ -225,7 +226,7 @@ fn aioli_serves_a_request_within_the_stated_number_of_batches() {
     {
         let mut random = Random(seed);
         let settings = AioliSettings { passes_max: 4, ..AioliSettings::default() };
-        let mut policy = Aioli::new(&limits(64, wait_max), settings);
+        let mut policy = Bare::new(Aioli::new(&limits(64, wait_max), settings));
         let (mut now, mut last) = (Timestamp(0), 0);
         let ahead = random.between(0, 30);
         (0..ahead).for_each(|seq| policy.add(now, &unfriendly(&mut random, seq, last)));
@@ -250,8 +251,9 @@ fn aioli_serves_a_request_within_the_stated_number_of_batches() {
 }
 
 /// Two readers of file 0 were served; one is back with request 4, far away, the other may continue.
-fn waiting() -> (Aioli, Timestamp, Timestamp) {
-    let mut policy = Aioli::new(&limits(1024, Nanos::micros(900)), AioliSettings::default());
+fn waiting() -> (Bare<Aioli>, Timestamp, Timestamp) {
+    let mut policy =
+        Bare::new(Aioli::new(&limits(1024, Nanos::micros(900)), AioliSettings::default()));
     let mut now = Timestamp(0);
     policy.add(now, &read(2, 0, 0, 8 * KIB));
     policy.add(now, &read(3, 0, 8 * KIB, 8 * KIB));
@@ -301,7 +303,7 @@ fn aioli_is_idle_when_the_waiting_queue_is_cancelled_away() {
 #[test]
 fn aioli_never_waits_where_the_device_gains_nothing_from_order() {
     let mut random = Random(3);
-    let mut policy = Aioli::new(&limits(1024, Nanos::ZERO), AioliSettings::default());
+    let mut policy = Bare::new(Aioli::new(&limits(1024, Nanos::ZERO), AioliSettings::default()));
     for seq in 0..500 {
         policy.add(Timestamp(seq), &unfriendly(&mut random, seq, 0));
         let mut batch = Vec::new();

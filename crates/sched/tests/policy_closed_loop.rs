@@ -57,8 +57,8 @@ fn run_thinking(
     think: (u64, u64),
     pattern: Pattern,
 ) -> Outcome {
-    let mut policy = build(name, &PolicySettings::default());
-    Loop { clients, request_bytes, depth, think, seed: 1 }.run(&mut *policy, pattern)
+    let policy = build(name, &PolicySettings::default());
+    Loop { clients, request_bytes, depth, think, seed: 1 }.run(policy, pattern)
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn the_synchronous_wait_keeps_the_disk_for_one_file_at_a_time() {
         ..PolicySettings::default()
     };
     let outcome = |synchronous_wait| {
-        let mut policy = build(PolicyName::Aioli, &settings(synchronous_wait));
+        let policy = build(PolicyName::Aioli, &settings(synchronous_wait));
         let setting = Loop { clients: 4, request_bytes: 8 * KIB, depth: 1, think: PROMPT, seed: 1 };
-        setting.run(&mut *policy, file_per_process(8 * KIB, 1_000))
+        setting.run(policy, file_per_process(8 * KIB, 1_000))
     };
     let (off, on) = (outcome(SynchronousWait::Off), outcome(SynchronousWait::On));
     println!(

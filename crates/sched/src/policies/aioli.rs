@@ -42,7 +42,7 @@ use forebay_units::{ByteRange, Bytes, FileIndex, Nanos, Offset, Timestamp};
 use crate::continuation::{Arrival, Continuation};
 use crate::ordered_map::OrderedMap;
 use crate::policy::{Limits, Policy, Selection};
-use crate::request::Accepted;
+use crate::request::{Accepted, RequestId};
 use crate::runs::{Joined, QueueIndex, Removed, Run, RunIndex, RunSet, Runs};
 use crate::sweep::{SCAN_MAX, Sweep};
 
@@ -375,7 +375,7 @@ impl Aioli {
     }
 
     /// Sends `first` and, within what it has earned, the runs that continue it.
-    fn dispatch(&mut self, queue: QueueIndex, first: RunIndex, batch: &mut Vec<Accepted>) {
+    fn dispatch(&mut self, queue: QueueIndex, first: RunIndex, batch: &mut Vec<RequestId>) {
         let oldest = self.runs.queue(queue).note.ready;
         let quantum = self.quantum(self.runs.run(first));
         let room = quantum.min(self.limits.batch_bytes_max.0);
@@ -475,7 +475,7 @@ impl Policy for Aioli {
         }
     }
 
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
         self.expire_waits(now);
         if let Some(run) = self.kept_run() {
             self.dispatch(self.runs.run(run).queue, run, batch);
@@ -535,7 +535,7 @@ impl Policy for Aioli {
         let run = *self.runs.run(index);
         let (quantum, earned) = (self.quantum(&run), self.earned(run.queue));
         self.unfile(index, &run);
-        for part in self.runs.remove(request.id).into_iter().flat_map(Removed::parts) {
+        for part in self.runs.remove(request).into_iter().flat_map(Removed::parts) {
             let bytes = self.runs.run(part).bytes().0;
             self.file(part, earned.saturating_add(bytes).saturating_sub(quantum));
         }
@@ -546,7 +546,7 @@ impl Policy for Aioli {
         true
     }
 
-    fn drain(&mut self, into: &mut Vec<Accepted>) {
+    fn drain(&mut self, into: &mut Vec<RequestId>) {
         self.runs.drain(into);
         self.maturing.clear();
         self.eligible.clear();

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use forebay_units::{Bytes, FileIndex, Offset, Timestamp};
 
 use crate::policy::{Limits, Policy, Selection};
-use crate::request::Accepted;
+use crate::request::{Accepted, RequestId};
 use crate::runs::{QueueIndex, RunIndex, RunSet, Runs};
 use crate::sweep::Sweep;
 
@@ -133,7 +133,7 @@ impl Hbrr {
     }
 
     /// Moves one run to the batch and charges it.
-    fn send(&mut self, run: RunIndex, batch: &mut Vec<Accepted>) {
+    fn send(&mut self, run: RunIndex, batch: &mut Vec<RequestId>) {
         let (queue, age) = (self.runs.run(run).queue, self.runs.run(run).min_seq);
         let was_oldest = self.ages.first(queue) == Some((age, run));
         self.ages.remove(queue, age, run);
@@ -161,7 +161,7 @@ impl Policy for Hbrr {
         }
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
         let Some(queue) = self.turn() else { return Selection::Idle };
         let first = self.candidate(queue);
         let mut room = self.batch_bytes_max;
@@ -181,7 +181,7 @@ impl Policy for Hbrr {
     }
 
     fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
-        let found = self.ages.cancel(&mut self.runs, request.id);
+        let found = self.ages.cancel(&mut self.runs, request);
         if let Some(queue) = self.runs.queue_of(&request.request)
             && found
             && self.runs.queue(queue).run_count == 0
@@ -193,7 +193,7 @@ impl Policy for Hbrr {
         found
     }
 
-    fn drain(&mut self, into: &mut Vec<Accepted>) {
+    fn drain(&mut self, into: &mut Vec<RequestId>) {
         self.runs.drain(into);
         self.ages.clear();
         self.circle.clear();

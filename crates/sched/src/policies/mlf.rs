@@ -21,7 +21,7 @@ use forebay_units::{Bytes, FileIndex, Offset, Timestamp};
 
 use crate::ordered_map::OrderedMap;
 use crate::policy::{Limits, Policy, Selection};
-use crate::request::Accepted;
+use crate::request::{Accepted, RequestId};
 use crate::runs::{Joined, QueueIndex, Removed, Run, RunIndex, RunSet, Runs};
 use crate::sweep::{SCAN_MAX, Sweep};
 
@@ -280,7 +280,7 @@ impl Policy for Mlf {
         }
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
         let Some((queue, oldest)) = self.visit() else { return Selection::Idle };
         let run = self.candidate(queue, oldest);
         let was_oldest = run == oldest;
@@ -295,14 +295,14 @@ impl Policy for Mlf {
         let Some(index) = self.runs.find(request.id) else { return false };
         let run = *self.runs.run(index);
         self.unfile(index, &run);
-        for part in self.runs.remove(request.id).into_iter().flat_map(Removed::parts) {
+        for part in self.runs.remove(request).into_iter().flat_map(Removed::parts) {
             self.file(part, run.note);
         }
         self.refile(run.queue);
         true
     }
 
-    fn drain(&mut self, into: &mut Vec<Accepted>) {
+    fn drain(&mut self, into: &mut Vec<RequestId>) {
         self.runs.drain(into);
         self.runs.each_queue_note(|visits| (visits.due, visits.has_eligible) = (None, false));
         self.maturing.clear();

@@ -18,7 +18,7 @@ use forebay_units::{FileIndex, Nanos, Offset, Timestamp};
 
 use crate::ordered_map::OrderedMap;
 use crate::policy::{Limits, Policy, Selection};
-use crate::request::Accepted;
+use crate::request::{Accepted, RequestId};
 use crate::runs::{QueueIndex, RunIndex, RunSet, Runs};
 
 /// Parameters of [`Sjf`].
@@ -124,7 +124,7 @@ impl Policy for Sjf {
         self.touch(self.runs.run(joined.run).queue);
     }
 
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
         self.refile();
         let Some(run) = self.next_run(now) else { return Selection::Idle };
         let taken = self.runs.take(run, batch);
@@ -134,14 +134,14 @@ impl Policy for Sjf {
     }
 
     fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
-        let found = self.ages.cancel(&mut self.runs, request.id);
+        let found = self.ages.cancel(&mut self.runs, request);
         if let Some(queue) = self.runs.queue_of(&request.request) {
             self.touch(queue);
         }
         found
     }
 
-    fn drain(&mut self, into: &mut Vec<Accepted>) {
+    fn drain(&mut self, into: &mut Vec<RequestId>) {
         self.runs.drain(into);
         self.runs.each_queue_note(|note| *note = Filed::default());
         self.outdated.clear();

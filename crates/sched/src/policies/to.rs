@@ -5,7 +5,7 @@
 //!              late goes back to the place that its `seq` gives it.
 //! Units:       no parameters.
 //! Cost:        add O(1), or O(log n) for a request released late; select O(1) amortised;
-//!              72 bytes a request.
+//!              16 bytes a request.
 //! Deviations:  none known.
 //! Loses when:  the device gains from order or from size: interleaved streams on a disk that
 //!              seeks. It is the baseline there, and the safe choice everywhere else.
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use forebay_units::Timestamp;
 
 use crate::policy::{Policy, Selection};
-use crate::request::Accepted;
+use crate::request::{Accepted, RequestId};
 use crate::seq_queue::SeqQueue;
 
 /// The time-order policy.
@@ -39,10 +39,10 @@ impl Policy for TimeOrder {
     }
 
     fn add(&mut self, _now: Timestamp, request: &Accepted) {
-        self.queue.insert(*request);
+        self.queue.insert(request.seq, request.id);
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
         match self.queue.pop_first() {
             Some(first) => {
                 batch.push(first);
@@ -53,10 +53,10 @@ impl Policy for TimeOrder {
     }
 
     fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
-        self.queue.remove(request.seq).is_some()
+        self.queue.remove(request.seq)
     }
 
-    fn drain(&mut self, into: &mut Vec<Accepted>) {
+    fn drain(&mut self, into: &mut Vec<RequestId>) {
         while let Some(first) = self.queue.pop_first() {
             into.push(first);
         }

@@ -17,7 +17,7 @@ use forebay_units::{FileIndex, Timestamp};
 
 use crate::ordered_map::OrderedMap;
 use crate::policy::{Limits, Policy, Selection};
-use crate::request::Accepted;
+use crate::request::{Accepted, RequestId};
 use crate::runs::{Removed, RunIndex, Runs};
 
 /// The policy TO-agg.
@@ -64,7 +64,7 @@ impl Policy for ToAgg {
         }
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
         let Some((_, run)) = self.by_age.pop_first() else { return Selection::Idle };
         self.runs.take(RunIndex(run), batch);
         Selection::Batch
@@ -73,13 +73,13 @@ impl Policy for ToAgg {
     fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
         let Some(run) = self.runs.find(request.id) else { return false };
         self.by_age.remove(self.runs.run(run).min_seq);
-        for part in self.runs.remove(request.id).into_iter().flat_map(Removed::parts) {
+        for part in self.runs.remove(request).into_iter().flat_map(Removed::parts) {
             self.file(part);
         }
         true
     }
 
-    fn drain(&mut self, into: &mut Vec<Accepted>) {
+    fn drain(&mut self, into: &mut Vec<RequestId>) {
         self.runs.drain(into);
         self.by_age.clear();
     }

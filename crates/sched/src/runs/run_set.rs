@@ -2,7 +2,7 @@
 
 use super::{Joined, QueueIndex, Removed, RunIndex, Runs};
 use crate::ordered_map::OrderedMap;
-use crate::request::RequestId;
+use crate::request::Accepted;
 
 /// Runs of many queues, each queue's ordered by a key of the policy's choice: arrival, need, …
 #[derive(Clone, Debug, Default)]
@@ -47,12 +47,12 @@ impl RunSet {
     pub fn cancel<R: Copy + Default, Q: Copy + Default>(
         &mut self,
         runs: &mut Runs<R, Q>,
-        id: RequestId,
+        request: &Accepted,
     ) -> bool {
-        let Some(run) = runs.find(id) else { return false };
+        let Some(run) = runs.find(request.id) else { return false };
         let old = *runs.run(run);
         self.remove(old.queue, old.min_seq, run);
-        for part in runs.remove(id).into_iter().flat_map(Removed::parts) {
+        for part in runs.remove(request).into_iter().flat_map(Removed::parts) {
             self.insert(old.queue, runs.run(part).min_seq, part);
         }
         true

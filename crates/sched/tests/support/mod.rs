@@ -1,7 +1,8 @@
 //! A closed loop in virtual time: synchronous clients, one policy, one disk; and small things that policy tests share.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::{Deref, DerefMut};
 
 use forebay_sched::policy::{Policy, Selection};
 use forebay_sched::request::{Accepted, Access, Request, RequestId};
@@ -43,6 +44,45 @@ fn accepted(seq: u64, access: Access, file: u32, start: u64, length: u64) -> Acc
             client: ClientId(0),
             class: ClassId(0),
         },
+    }
+}
+
+/// A policy with the requests it was given, as the scheduler's table would keep them.
+#[derive(Clone)]
+pub(crate) struct Bare<P> {
+    policy: P,
+    requests: HashMap<RequestId, Accepted>,
+}
+
+impl<P: Policy> Bare<P> {
+    pub(crate) fn new(policy: P) -> Self {
+        Self { policy, requests: HashMap::new() }
+    }
+
+    pub(crate) fn add(&mut self, now: Timestamp, request: &Accepted) {
+        self.requests.insert(request.id, *request);
+        self.policy.add(now, request);
+    }
+
+    pub(crate) fn select(&mut self, now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
+        let mut ids = Vec::new();
+        let selection = self.policy.select(now, &mut ids);
+        batch.extend(ids.iter().map(|id| self.requests.remove(id).expect("it was added")));
+        selection
+    }
+}
+
+impl<P> Deref for Bare<P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.policy
+    }
+}
+
+impl<P> DerefMut for Bare<P> {
+    fn deref_mut(&mut self) -> &mut P {
+        &mut self.policy
     }
 }
 
@@ -90,7 +130,8 @@ enum Event {
 
 impl Loop {
     /// Runs until every client is finished.
-    pub(crate) fn run(&self, policy: &mut dyn Policy, mut pattern: Pattern) -> Outcome {
+    pub(crate) fn run(&self, policy: impl Policy, mut pattern: Pattern) -> Outcome {
+        let mut policy = Bare::new(policy);
         let mut random = Random(self.seed);
         let mut events: BTreeMap<(u64, u64), Event> = BTreeMap::new();
         let mut event_count = 0;
@@ -192,7 +233,7 @@ pub(crate) fn check_batch(batch: &[Accepted]) -> ByteRange {
 }
 
 /// Selects until the policy has nothing left, completing each batch at once; `(when, batch)` in order.
-pub(crate) fn run_dry(policy: &mut dyn Policy, mut now: Timestamp) -> Vec<Vec<Accepted>> {
+pub(crate) fn run_dry(policy: &mut Bare<impl Policy>, mut now: Timestamp) -> Vec<Vec<Accepted>> {
     let mut batches = Vec::new();
     loop {
         let mut batch = Vec::new();
