@@ -1,5 +1,26 @@
 //! What happened, counted in bounded memory: histograms, the heaviest of many, a ledger by class and file.
+//!
+//! ```text
+//!  completed, batch, blocked, …            snapshot
+//!  ───────────────────────────► Ledger ───────────────► Snapshot (plain value: rows, heaviest first, and "other")
+//!                                 │
+//!                                 ├─ Top: which rows are kept (Space-Saving)
+//!                                 └─ Histogram: how long things took, within a stated error
+//! ```
+//!
+//! Everything here is a value with a fixed largest size. Nothing reads a clock or takes a lock;
+//! who shares a ledger between threads hands out snapshots.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+mod account;
+mod histogram;
+mod ledger;
+mod top;
+
+pub use account::{Account, ClassAccount, Flow};
+pub use histogram::Histogram;
+pub use ledger::{Ledger, LedgerOptions, REQUEST_WEIGHT, Route, Served, Snapshot, Waiting};
+pub use top::{Ranked, Ranking, Row, Top};

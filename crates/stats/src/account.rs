@@ -1,0 +1,155 @@
+//! What is counted for one class or one file.
+
+use core::ops::AddAssign;
+
+use forebay_units::{Bytes, Direction, Nanos, Timestamp};
+
+use crate::histogram::Histogram;
+use crate::top::{Row, Top};
+
+/// Requests of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// Requests completed.
+    pub requests: u64,
+    /// Bytes that they moved.
+    pub bytes: Bytes,
+}
+
+impl AddAssign for Flow {
+    fn add_assign(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What was counted for one class or one file. Everything only grows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Completed reads.
+    pub reads: Flow,
+    /// Completed writes, syncs, appends and truncations.
+    pub writes: Flow,
+    /// Of the completed, those that went at once because nothing was queued.
+    pub bypassed: u64,
+    /// Batches dispatched; a batch with requests of several classes counts for the class of its first.
+    pub batches: u64,
+    /// Requests in those batches.
+    pub batched_requests: u64,
+    /// Decisions to wait for a better batch.
+    pub waits: u64,
+    /// Time of those waits.
+    pub waited: Nanos,
+    /// Times that a limit kept ready requests back although the store had room.
+    pub throttled: u64,
+    /// Time of that.
+    pub throttled_time: Nanos,
+    /// Requests that waited for earlier conflicting ones.
+    pub blocked: u64,
+    /// Time of that, summed over requests.
+    pub blocked_time: Nanos,
+    /// From arrival to dispatch.
+    pub queue_time: Histogram,
+    /// From dispatch to completion.
+    pub device_time: Histogram,
+}
+
+impl Account {
+    /// Completed requests.
+    pub const fn requests(&self) -> u64 {
+        self.reads.requests + self.writes.requests
+    }
+
+    /// Bytes moved.
+    pub fn bytes(&self) -> Bytes {
+        self.reads.bytes + self.writes.bytes
+    }
+
+    /// Requests a batch, in hundredths: 100 when nothing was merged, and when there was no batch.
+    pub const fn merge_percent(&self) -> u64 {
+        match (self.batched_requests * 100).checked_div(self.batches) {
+            Some(percent) => percent,
+            None => 100,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn flow(&mut self, direction: Direction) -> &mut Flow {
+        match direction {
+            Direction::Read => &mut self.reads,
+            Direction::Write => &mut self.writes,
+        }
+    }
+}
+
+impl Row for Account {
+    fn absorb(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.bypassed += other.bypassed;
+        self.batches += other.batches;
+        self.batched_requests += other.batched_requests;
+        self.waits += other.waits;
+        self.waited += other.waited;
+        self.throttled += other.throttled;
+        self.throttled_time += other.throttled_time;
+        self.blocked += other.blocked;
+        self.blocked_time += other.blocked_time;
+        self.queue_time.merge(&other.queue_time);
+        self.device_time.merge(&other.device_time);
+    }
+
+    fn clear(&mut self) {
+        let queue_time = core::mem::take(&mut self.queue_time);
+        let device_time = core::mem::take(&mut self.device_time);
+        *self = Self { queue_time, device_time, ..Self::default() };
+        self.queue_time.clear();
+        self.device_time.clear();
+    }
+}
+
+/// Which classes a class waited for are told apart, at most.
+const BLOCKERS_MAX: usize = 8;
+
+/// What was counted for one class.
+#[derive(Clone, Debug)]
+pub struct ClassAccount {
+    /// As for files.
+    pub account: Account,
+    /// By class that was waited for: how long (weight, in ns) and how many requests.
+    pub blockers: Top<u64>,
+    /// Gauge, in snapshots only: requests that wait now.
+    pub waiting: u64,
+    /// Gauge, in snapshots only: when the oldest of them arrived.
+    pub oldest_waiting: Option<Timestamp>,
+}
+
+impl Default for ClassAccount {
+    fn default() -> Self {
+        Self {
+            account: Account::default(),
+            blockers: Top::new(BLOCKERS_MAX),
+            waiting: 0,
+            oldest_waiting: None,
+        }
+    }
+}
+
+impl ClassAccount {
+    pub(crate) fn set_waiting(&mut self, (count, oldest): (u64, Timestamp)) {
+        self.waiting = count;
+        self.oldest_waiting = (count > 0).then_some(oldest);
+    }
+}
+
+impl Row for ClassAccount {
+    /// Who blocked is not added up: the blockers of many classes together name nobody.
+    fn absorb(&mut self, other: &Self) {
+        self.account.absorb(&other.account);
+    }
+
+    fn clear(&mut self) {
+        self.account.clear();
+        self.blockers = Top::new(BLOCKERS_MAX);
+    }
+}
