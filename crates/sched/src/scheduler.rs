@@ -209,6 +209,7 @@ impl Scheduler {
         match self.table.state(slot) {
             State::InFlightByPolicy | State::InFlightSkipped => return Cancellation::InFlight,
             State::Blocked => {
+                self.ready.clear();
                 self.counts.blocked -= 1;
                 self.cancel_blocked(slot);
             }
@@ -247,6 +248,7 @@ impl Scheduler {
             }
         }
         (self.counts.blocked, self.counts.in_policy) = (0, 0);
+        self.ready.clear();
         into[first..].sort_unstable_by_key(|accepted| accepted.seq);
     }
 
@@ -283,6 +285,18 @@ impl Scheduler {
     /// certain; in a file with many unfinished writes a `true` may be caution, so that the answer stays cheap.
     pub fn has_conflict(&self, request: &Request) -> bool {
         self.guard.may_conflict(&self.table, request)
+    }
+
+    /// The live request that has this id.
+    pub fn find(&self, id: RequestId) -> Option<Accepted> {
+        self.table.find(id).map(|slot| self.table.accepted(slot))
+    }
+
+    /// The requests that were blocked until the latest call of [`complete`](Scheduler::complete),
+    /// [`fail`](Scheduler::fail) or [`cancel`](Scheduler::cancel) let them go; they may go on
+    /// waiting in the policy. Valid until the next call that changes anything.
+    pub fn made_ready(&self) -> impl Iterator<Item = Accepted> + '_ {
+        self.ready.iter().map(|slot| self.table.accepted(*slot))
     }
 
     /// The counters.
@@ -339,6 +353,7 @@ impl Scheduler {
 
     /// Frees a request that has ended and queues what that made ready.
     fn release(&mut self, now: Timestamp, slot: u32) {
+        self.ready.clear();
         self.release_silently(slot);
         let ready = core::mem::take(&mut self.ready);
         self.counts.blocked -= ready.len();
@@ -346,7 +361,6 @@ impl Scheduler {
             self.queue(now, *slot);
         }
         self.ready = ready;
-        self.ready.clear();
     }
 }
 
