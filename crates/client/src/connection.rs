@@ -6,8 +6,8 @@ use std::time::Duration;
 use forebay_transport::{Endpoint, Ready, Stream};
 use forebay_units::{ByteRange, Bytes, Offset};
 use forebay_wire::{
-    Allocate, Attributes, Bye, Delivery, Descriptor, Done, Handle, Hello, Hint, Open, Opened,
-    PATH_BYTES_MAX, Ranges, Read, ReadList, Request, Truncate, VERSION, Write, WriteList,
+    Allocate, Attributes, Bye, Control, Delivery, Descriptor, Done, Handle, Hello, Hint, Open,
+    Opened, PATH_BYTES_MAX, Ranges, Read, ReadList, Request, Truncate, VERSION, Write, WriteList,
 };
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -310,7 +310,24 @@ impl Connection {
     pub fn status(&mut self) -> Result<String, Error> {
         let mut text = Text(Vec::new());
         match self.call(&Request::Status, &mut text)? {
-            Answer::Status => Ok(String::from_utf8_lossy(&text.0).into_owned()),
+            Answer::Text => Ok(String::from_utf8_lossy(&text.0).into_owned()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Changes something at the forwarder; the words are the forwarder's own. Its answer. Allocates.
+    ///
+    /// # Errors
+    /// [`Error::Errno`] with `EPERM` if this client may not; [`Error::Unsendable`] beyond
+    /// [`CONTROL_BYTES_MAX`](forebay_wire::CONTROL_BYTES_MAX) bytes; see [`Error`].
+    pub fn control(&mut self, words: &[&str]) -> Result<String, Error> {
+        let text = words.join("\n");
+        let request = Request::Control(Control { text: text.as_bytes() });
+        let mut room = vec![0; 64 + text.len()];
+        let mut answer = Text(Vec::new());
+        let ticket = self.begin_long(&request, None, &mut room, &mut answer)?;
+        match self.answer(ticket, &mut answer)? {
+            Answer::Text => Ok(String::from_utf8_lossy(&answer.0).into_owned()),
             other => Err(unexpected(other)),
         }
     }

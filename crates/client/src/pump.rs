@@ -34,7 +34,7 @@ pub(crate) enum Answer {
     Opened(Opened),
     Attributes(Attributes),
     /// All of the status text is in the caller's memory.
-    Status,
+    Text,
 }
 
 /// One connection and everything that is on its way.
@@ -208,7 +208,7 @@ impl Pump {
                     return Ok(None);
                 }
             } else if let Some(ticket) = self.last_text.take() {
-                return Ok(Some((ticket, Answer::Status)));
+                return Ok(Some((ticket, Answer::Text)));
             } else if self.staging.bytes().is_empty()
                 || !self.staging.is_ready()
                 || self.outgoing.is_full()

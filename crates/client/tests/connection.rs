@@ -186,6 +186,18 @@ fn the_stores_error_number_comes_back_and_the_connection_goes_on() {
 }
 
 #[test]
+fn words_of_control_reach_the_forwarder_and_its_answer_comes_back() {
+    let lab = Lab::tcp();
+    let mut connection = lab.connect();
+    let words = ["class", "a b", "weight=3"];
+    assert_eq!(connection.control(&words).expect("answered"), "class\na b\nweight=3");
+    assert_eq!(connection.control(&["forbidden"]), Err(Error::Errno(Errno::PERM)));
+    let long = "x".repeat(5000);
+    assert!(matches!(connection.control(&[&long]), Err(Error::Unsendable(_))));
+    assert!(connection.status().is_ok(), "the connection goes on");
+}
+
+#[test]
 fn a_silent_forwarder_is_lost_after_the_limit() {
     let lab = Lab::tcp();
     std::fs::write(lab.path("file"), b"content").expect("create");

@@ -13,6 +13,7 @@ pub(crate) enum Asked {
     Stat { tag: u64, file: FileKey },
     Close { tag: u64, file: FileKey },
     Status { tag: u64 },
+    Control { tag: u64 },
     Bye { tag: u64, reasons: Vec<(u8, u64)> },
 }
 
@@ -60,6 +61,7 @@ impl From<server::Event<'_, FileKey>> for Asked {
             E::Stat { tag, file } => Self::Stat { tag, file },
             E::Close { tag, file } => Self::Close { tag, file },
             E::Status { tag } => Self::Status { tag },
+            E::Control { tag, .. } => Self::Control { tag },
             E::Bye { tag, bye } => Self::Bye {
                 tag,
                 reasons: bye.reasons.iter().map(|reason| (reason.reason, reason.calls)).collect(),

@@ -307,7 +307,7 @@ impl Connection {
 
     fn accept(&mut self, asked: Asked, shared: &mut Shared) {
         match asked {
-            Asked::Hello { process } => {
+            Asked::Hello { process, .. } => {
                 self.who = Some((process, shared.enter(process)));
                 self.outgoing.push(self.session.welcome(self.key));
             }
@@ -333,6 +333,7 @@ impl Connection {
                 shared.engine.close(file, Some(origin), &mut shared.events);
             }
             Asked::Status { tag } => self.send_status(tag, shared),
+            Asked::Control { tag, .. } => self.answer_errno(tag, Errno::PERM),
             Asked::Bye { tag, reasons } => {
                 shared.note_bye(&reasons);
                 let files: Vec<_> = self.session.files().collect();

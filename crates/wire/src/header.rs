@@ -3,7 +3,7 @@
 use crate::cursor::{Reader, Writer};
 use crate::error::{DecodeError, Fault};
 use crate::{
-    NAME_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, RANGES_MAX, REASONS_MAX,
+    CONTROL_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, RANGES_MAX, REASONS_MAX,
     REPLY_BODY_BYTES_MAX, REQUEST_BODY_BYTES_MAX,
 };
 
@@ -46,6 +46,8 @@ pub enum FrameKind {
     Status = 15,
     /// Ends a session in order.
     Bye = 16,
+    /// Changes something at the forwarder.
+    Control = 17,
     /// Answers a `Hello`.
     Welcome = 0x81,
     /// Answers an `Open`.
@@ -58,7 +60,7 @@ pub enum FrameKind {
     Done = 0x85,
     /// Answers a `Stat`.
     Attributes = 0x86,
-    /// Answers a `Status`, a part at a time.
+    /// Answers a `Status` or a `Control`, a part at a time.
     StatusText = 0x87,
     /// Ends a session because of what the peer did.
     Refused = 0x88,
@@ -73,7 +75,7 @@ pub(crate) const FLAG_MORE: u8 = 1;
 
 impl FrameKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Hello,
         Self::Open,
         Self::Read,
@@ -90,6 +92,7 @@ impl FrameKind {
         Self::Close,
         Self::Status,
         Self::Bye,
+        Self::Control,
         Self::Welcome,
         Self::Opened,
         Self::Grant,
@@ -102,8 +105,8 @@ impl FrameKind {
 
     fn from_number(number: u8) -> Option<Self> {
         let idx = match number {
-            1..=16 => number - 1,
-            0x81..=0x88 => number - 0x81 + 16,
+            1..=17 => number - 1,
+            0x81..=0x88 => number - 0x81 + 17,
             _ => return None,
         };
         Self::ALL.get(usize::from(idx)).copied()
@@ -139,6 +142,7 @@ impl FrameKind {
             | Self::ReadList
             | Self::WriteList
             | Self::Bye
+            | Self::Control
             | Self::Refused => return None,
         })
     }
@@ -153,6 +157,7 @@ impl FrameKind {
             Self::Open => (6, 6 + PATH_BYTES_MAX),
             Self::ReadList => (8, 8 + 16 * RANGES_MAX as usize),
             Self::WriteList => (WRITE_LIST_START_BYTES, REQUEST_BODY_BYTES_MAX),
+            Self::Control => (2, 2 + CONTROL_BYTES_MAX),
             Self::Bye => (17, 17 + 9 * REASONS_MAX as usize),
             _ => (6, REPLY_BODY_BYTES_MAX),
         }

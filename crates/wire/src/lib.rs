@@ -35,8 +35,8 @@ pub use header::{FrameKind, HEADER_BYTES, Header};
 pub use list::{Item, List, ListIter, Ranges, Reason, Reasons};
 pub use reply::{Attributes, Done, Grant, Opened, ReadData, Refused, Reply, StatusText, Welcome};
 pub use request::{
-    Allocate, Bye, Delivery, Descriptor, Hello, Hint, Open, Place, Read, ReadList, Request,
-    Truncate, Write, WriteData, WriteList, range_bytes,
+    Allocate, Bye, Control, Delivery, Descriptor, Hello, Hint, Open, Place, Read, ReadList,
+    Request, Truncate, Write, WriteData, WriteList, range_bytes,
 };
 pub use small::Small;
 
@@ -63,6 +63,9 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 /// The longest message in a `Refused`.
 pub const MESSAGE_BYTES_MAX: usize = 512;
+
+/// The longest text of a `Control`.
+pub const CONTROL_BYTES_MAX: usize = 4096;
 
 /// The most reasons in a `Bye`.
 pub const REASONS_MAX: u32 = 255;

@@ -23,7 +23,7 @@ pub enum Reply<'a> {
     Done(Done),
     /// Answers a `Stat`.
     Attributes(Attributes),
-    /// Answers a `Status`: a part of the text follows.
+    /// Answers a `Status` or a `Control`: a part of the text follows.
     StatusText(StatusText),
     /// Ends the session because of what the client did.
     Refused(Refused<'a>),

@@ -12,8 +12,8 @@ use crate::header::{FLAG_APPEND, FLAG_DESCRIPTOR, FrameKind, HEADER_BYTES, Heade
 use crate::list::{Ranges, Reasons};
 use crate::small::Small;
 use crate::{
-    Handle, NAME_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, RANGES_MAX, REASONS_MAX,
-    REQUEST_BYTES_MAX,
+    CONTROL_BYTES_MAX, Handle, NAME_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, RANGES_MAX,
+    REASONS_MAX, REQUEST_BYTES_MAX,
 };
 
 /// A frame from client to forwarder, without its tag and its payload.
@@ -51,6 +51,8 @@ pub enum Request<'a> {
     Status,
     /// Ends the session in order.
     Bye(Bye<'a>),
+    /// Changes something at the forwarder, where the client may.
+    Control(Control<'a>),
 }
 
 /// Who the client is.
@@ -203,6 +205,13 @@ pub struct Bye<'a> {
     pub reasons: Reasons<'a>,
 }
 
+/// What to change at the forwarder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control<'a> {
+    /// Words, one a line; at most [`CONTROL_BYTES_MAX`] bytes. What they mean is the forwarder's.
+    pub text: &'a [u8],
+}
+
 impl<'a> Request<'a> {
     /// The kind of its frame.
     pub fn kind(&self) -> FrameKind {
@@ -223,6 +232,7 @@ impl<'a> Request<'a> {
             Self::Close(_) => FrameKind::Close,
             Self::Status => FrameKind::Status,
             Self::Bye(_) => FrameKind::Bye,
+            Self::Control(_) => FrameKind::Control,
         }
     }
 
@@ -240,9 +250,12 @@ impl<'a> Request<'a> {
             | Self::Stat(handle)
             | Self::Hint(Hint { handle, .. })
             | Self::Close(handle) => Some(handle),
-            Self::Hello(_) | Self::Open(_) | Self::WriteData(_) | Self::Status | Self::Bye(_) => {
-                None
-            }
+            Self::Hello(_)
+            | Self::Open(_)
+            | Self::WriteData(_)
+            | Self::Status
+            | Self::Bye(_)
+            | Self::Control(_) => None,
         }
     }
 
@@ -300,6 +313,7 @@ impl<'a> Request<'a> {
                 is_file_range(range)
             }
             Self::Bye(bye) => bye.reasons.len() <= REASONS_MAX as usize,
+            Self::Control(control) => control.text.len() <= CONTROL_BYTES_MAX,
             Self::Sync(_) | Self::DataSync(_) | Self::Stat(_) | Self::Close(_) | Self::Status => {
                 true
             }
@@ -333,6 +347,7 @@ impl<'a> Request<'a> {
             FrameKind::Close => Self::Close(Handle(reader.u32()?)),
             FrameKind::Status => Self::Status,
             FrameKind::Bye => Self::Bye(Bye::decode(&mut reader)?),
+            FrameKind::Control => Self::Control(Control::decode(&mut reader)?),
             _ => return Err(DecodeError { at: 0, fault: Fault::Kind }),
         };
         reader.end()?;
@@ -356,8 +371,8 @@ impl<'a> Request<'a> {
     /// Encodes a request that is at most [`Small::BYTES_MAX`] long.
     ///
     /// # Panics
-    /// If the request has a part of variable length that does not fit: a `Hello`, `Open` or `Bye`
-    /// with content, or a list.
+    /// If the request has a part of variable length that does not fit: a `Hello`, `Open`, `Bye` or
+    /// `Control` with content, or a list.
     pub fn encode_small(&self, tag: u64) -> Small {
         Small::filled_by(|out| self.encode(tag, out))
             .expect("the caller encodes short requests this way")
@@ -420,6 +435,7 @@ impl<'a> Request<'a> {
             }
             Self::Status => {}
             Self::Bye(bye) => bye.encode(writer),
+            Self::Control(control) => control.encode(writer),
         }
     }
 

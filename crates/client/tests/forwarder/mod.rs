@@ -199,6 +199,7 @@ enum Todo {
     Stat { tag: u64, file: usize },
     Close { tag: u64, file: usize },
     Status { tag: u64 },
+    Control { tag: u64, text: Vec<u8> },
     Bye { tag: u64 },
 }
 
@@ -324,6 +325,14 @@ impl<'s> Peer<'s> {
                     self.send(part)?;
                 }
                 Ok(())
+            }
+            Todo::Control { tag, text } if text == b"forbidden" => {
+                self.done(tag, Err(Errno::PERM), 0)
+            }
+            Todo::Control { tag, text } => {
+                let frame = self.session.status_text(tag, text.len() as u32, false);
+                self.send(&frame)?;
+                self.send(&text)
             }
             Todo::Bye { tag } => {
                 self.state.files_open.fetch_sub(self.files.len(), Ordering::SeqCst);
@@ -524,6 +533,7 @@ fn todo(files: &HashMap<usize, File>, event: Event<'_, usize>) -> Todo {
         Event::Stat { tag, file } => Todo::Stat { tag, file },
         Event::Close { tag, file } => Todo::Close { tag, file },
         Event::Status { tag } => Todo::Status { tag },
+        Event::Control { tag, control } => Todo::Control { tag, text: control.text.to_vec() },
         Event::Bye { tag, .. } => Todo::Bye { tag },
     }
 }

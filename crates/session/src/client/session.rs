@@ -36,7 +36,7 @@ pub enum Event<'a> {
         /// The answer.
         attributes: Attributes,
     },
-    /// A part of the status text comes next in the stream; without more to follow, it is the last.
+    /// A part of the text that a `Status` or a `Control` asked for comes next in the stream; without more to follow, it is the last.
     StatusText {
         /// The request.
         tag: u64,
@@ -140,7 +140,7 @@ enum Asked {
     Read,
     Write(Delivery),
     Stat,
-    Status,
+    Text,
     Close,
     Other,
 }
@@ -355,7 +355,7 @@ impl State {
                 self.payload = Payload::begin(tag, offset, length);
                 return Ok(None);
             }
-            (Asked::Status, Reply::StatusText(text)) => {
+            (Asked::Text, Reply::StatusText(text)) => {
                 if text.length > terms.chunk_bytes_max {
                     return Err(Violation::BeyondRequest(kind, tag));
                 }
@@ -409,7 +409,7 @@ impl Unanswered {
     }
 
     fn check_done(&self, done: Done) -> Result<(), Violation> {
-        let has_own_answer = matches!(self.asked, Asked::Open | Asked::Stat | Asked::Status);
+        let has_own_answer = matches!(self.asked, Asked::Open | Asked::Stat | Asked::Text);
         if has_own_answer && done.errno == 0 {
             return Err(Violation::WrongAnswer(FrameKind::Done, self.tag));
         }
@@ -436,7 +436,7 @@ fn asked(request: &Request<'_>) -> Asked {
             Asked::Write(delivery)
         }
         Request::Stat(_) => Asked::Stat,
-        Request::Status => Asked::Status,
+        Request::Status | Request::Control(_) => Asked::Text,
         Request::Close(_) => Asked::Close,
         _ => Asked::Other,
     }

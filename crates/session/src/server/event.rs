@@ -3,7 +3,7 @@
 #[cfg(doc)]
 use super::Session;
 use forebay_units::{ByteRange, Bytes};
-use forebay_wire::{Bye, Delivery, Hello, Open, Place, Ranges};
+use forebay_wire::{Bye, Control, Delivery, Hello, Open, Place, Ranges};
 
 /// Something a client asks for. `F` is what the caller knows its open files by.
 ///
@@ -112,5 +112,13 @@ pub enum Event<'a, F> {
         tag: u64,
         /// What the client did.
         bye: Bye<'a>,
+    },
+    /// Change something: [`Session::status_text`] as for a status, or `done` with an error number
+    /// if the client may not.
+    Control {
+        /// The request.
+        tag: u64,
+        /// What to change.
+        control: Control<'a>,
     },
 }

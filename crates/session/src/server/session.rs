@@ -80,7 +80,7 @@ enum Asked {
     Read { bytes: u64 },
     Write { bytes: u64, delivery: Delivery },
     Stat,
-    Status,
+    Text,
     Close(Handle),
     Other,
 }
@@ -217,14 +217,14 @@ impl<F: Copy> Session<F> {
         Reply::Attributes(attributes).encode_small(tag)
     }
 
-    /// Announces a part of the status text, of at most a chunk, which the caller sends right
-    /// after; without `more` to follow, it answers the `Status`.
+    /// Announces a part of the text that answers a `Status` or a `Control`, of at most a chunk, which
+    /// the caller sends right after; without `more` to follow, it is the answer's end.
     ///
     /// # Panics
-    /// If `tag` is not an unanswered `Status`, or the part is longer than a chunk.
+    /// If `tag` is not an unanswered `Status` or `Control`, or the part is longer than a chunk.
     pub fn status_text(&mut self, tag: u64, length: u32, more: bool) -> Small {
         let asked = if more { self.state.asked(tag) } else { self.state.answer(tag) };
-        assert_eq!(asked, Asked::Status, "request {tag} asks for no text");
+        assert_eq!(asked, Asked::Text, "request {tag} asks for no text");
         assert!(
             length <= self.state.limits.chunk_bytes_max,
             "{length} bytes are more than a chunk"
@@ -392,6 +392,7 @@ impl<F: Copy> State<F> {
                 Event::Close { tag, file }
             }
             Request::Status => Event::Status { tag },
+            Request::Control(control) => Event::Control { tag, control },
             Request::Bye(bye) => {
                 self.stage = Stage::Leaving;
                 Event::Bye { tag, bye }
@@ -450,7 +451,7 @@ fn asked(request: &Request<'_>) -> Asked {
             Asked::Write { bytes, delivery }
         }
         Request::Stat(_) => Asked::Stat,
-        Request::Status => Asked::Status,
+        Request::Status | Request::Control(_) => Asked::Text,
         Request::Close(handle) => Asked::Close(handle),
         _ => Asked::Other,
     }

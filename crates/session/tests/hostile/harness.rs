@@ -103,7 +103,7 @@ fn client_stream(recipe: &mut Recipe<'_>) -> Vec<u8> {
             recipe.range()
         };
         let (handle, list) = (recipe.handle(), Ranges::from(&ranges[..]));
-        let request = match recipe.byte() % 24 {
+        let request = match recipe.byte() % 25 {
             0 => hello(),
             1..=4 => Request::Open(Open { flags: 0, descriptor: Descriptor::Absent, path: b"a/b" }),
             5 | 6 => Request::Read(Read { handle, range }),
@@ -129,6 +129,7 @@ fn client_stream(recipe: &mut Recipe<'_>) -> Vec<u8> {
             20 => Request::Hint(Hint { handle, advice: 3, range }),
             21 => Request::Close(handle),
             22 => Request::Status,
+            23 => Request::Control(Control { text: b"policy=to" }),
             _ if recipe.byte() < 32 => {
                 Request::Bye(Bye { forwarded: 1, native: 2, reasons: Reasons::from(&reasons[..]) })
             }
@@ -296,7 +297,7 @@ impl Answer {
                 Self::None
             }
             Event::Stat { tag, .. } => Self::Attributes(tag),
-            Event::Status { tag } => Self::Text(tag),
+            Event::Status { tag } | Event::Control { tag, .. } => Self::Text(tag),
             Event::Sync { .. } | Event::Hint { .. } => Self::None,
             Event::DataSync { tag, .. }
             | Event::Truncate { tag, .. }
@@ -406,6 +407,7 @@ fn begin_all(session: &mut client::Session) {
         write(Delivery::Granted, 10),
         Request::Stat(handle),
         Request::Status,
+        Request::Control(Control { text: b"class\na\nweight=3" }),
         Request::Close(handle),
         Request::Sync(handle),
         Request::Bye(Bye { forwarded: 0, native: 0, reasons: Reasons::from(&[][..]) }),

@@ -313,7 +313,7 @@ fn plan(
         }
         Event::Stat { tag, file } => work(tag, file, Task::Stat),
         Event::Close { tag, file } => work(tag, file, Task::Close),
-        Event::Status { tag } => {
+        Event::Status { tag } | Event::Control { tag, .. } => {
             let text = vec![b's'; random.below(3 * chunk_bytes_max)];
             Some(Work { tag, file: None, task: Task::Status(text) })
         }

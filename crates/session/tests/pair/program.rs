@@ -233,7 +233,14 @@ impl Program {
                 )
             }
             6 => plain(Request::Close(handle), Expected::Closed),
-            7 => Idea::Plain(Request::Status, Expected::Text { bytes: 0, is_whole: false }, false),
+            7 => {
+                let control = Control { text: b"class\na\nweight=3" };
+                let request = match random.percent(50) {
+                    true => Request::Status,
+                    false => Request::Control(control),
+                };
+                Idea::Plain(request, Expected::Text { bytes: 0, is_whole: false }, false)
+            }
             n => self.data_idea(size, n % 2 == 0, random),
         }
     }

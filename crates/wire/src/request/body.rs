@@ -3,15 +3,16 @@
 use forebay_units::{ByteRange, Bytes, OFFSET_MAX, Offset};
 
 use super::{
-    Bye, Delivery, Descriptor, Hello, Open, Place, Read, ReadList, Truncate, Write, WriteData,
-    WriteList,
+    Bye, Control, Delivery, Descriptor, Hello, Open, Place, Read, ReadList, Truncate, Write,
+    WriteData, WriteList,
 };
 use crate::cursor::{Reader, Writer};
 use crate::error::{DecodeError, Fault};
 use crate::header::{FLAG_APPEND, FLAG_DESCRIPTOR, Header};
 use crate::list::{List, Ranges};
 use crate::{
-    Handle, MAGIC, NAME_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, RANGES_MAX, REQUEST_BYTES_MAX,
+    CONTROL_BYTES_MAX, Handle, MAGIC, NAME_BYTES_MAX, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX,
+    RANGES_MAX, REQUEST_BYTES_MAX,
 };
 
 /// A range as it stands in the body of a list request, for callers of [`Request::encode_start`](super::Request::encode_start).
@@ -188,5 +189,20 @@ impl<'a> Bye<'a> {
         writer.u64(self.native);
         writer.u8(u8::try_from(self.reasons.len()).unwrap_or(u8::MAX));
         self.reasons.encode(writer);
+    }
+}
+
+impl<'a> Control<'a> {
+    pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let length = usize::from(reader.u16()?);
+        if length > CONTROL_BYTES_MAX {
+            return Err(reader.fault(Fault::Limit, 2));
+        }
+        Ok(Self { text: reader.slice(length)? })
+    }
+
+    pub(super) fn encode(&self, writer: &mut Writer<'_>) {
+        writer.u16(u16::try_from(self.text.len()).unwrap_or(u16::MAX));
+        writer.slice(self.text);
     }
 }

@@ -87,6 +87,7 @@ impl Parts {
             }),
             Request::Close(handle),
             Request::Status,
+            Request::Control(Control { text: &self.text }),
             Request::Bye(Bye {
                 forwarded: number,
                 native: other_number,
@@ -318,7 +319,7 @@ fn a_header_says_where_it_is_wrong() {
         (0, 25, DecodeError { at: 0, fault: Fault::Long }),
         (3, 0xff, DecodeError { at: 0, fault: Fault::Long }),
         (4, 0, DecodeError { at: 4, fault: Fault::Kind }),
-        (4, 17, DecodeError { at: 4, fault: Fault::Kind }),
+        (4, 18, DecodeError { at: 4, fault: Fault::Kind }),
         (4, 0x89, DecodeError { at: 4, fault: Fault::Kind }),
         (5, 1, DecodeError { at: 5, fault: Fault::Flags }),
         (6, 1, DecodeError { at: 6, fault: Fault::Reserved }),
@@ -429,5 +430,5 @@ fn ranges_that_are_too_long_together_are_refused() {
 #[test]
 fn kinds_keep_their_numbers() {
     let numbers: Vec<u8> = FrameKind::ALL.iter().map(|kind| *kind as u8).collect();
-    assert_eq!(numbers, (1..=16).chain(0x81..=0x88).collect::<Vec<u8>>());
+    assert_eq!(numbers, (1..=17).chain(0x81..=0x88).collect::<Vec<u8>>());
 }
