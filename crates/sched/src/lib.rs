@@ -29,6 +29,7 @@ pub mod request;
 pub mod runs;
 pub mod scheduler;
 mod seq_queue;
+mod slot_list;
 mod stats;
 mod sweep;
 mod table;

@@ -2,7 +2,8 @@
 //!
 //! Not applicable, because the thing itself does not exist in this crate:
 //!
-//! - the SW policy's key that is never stored, and overflows: there is no SW;
+//! - the SW policy's key that is never stored, and overflows: the key is three numbers, and
+//!   `policies/sw.rs` has the tests;
 //! - bandwidth in whole bytes a nanosecond, and a selector that is never called: nothing here
 //!   measures bandwidth or selects policies;
 //! - a scheduler thread whose sleep arrivals do not interrupt: there is no thread, `Wait` says
@@ -236,7 +237,10 @@ fn merging_is_bounded_and_in_offset_order() {
 #[test]
 fn unknown_names_are_errors_that_list_the_known_ones() {
     let error = "fifo".parse::<PolicyName>().expect_err("there is no such policy");
-    assert_eq!(error.to_string(), "unknown policy; one of TO, TO-agg, SJF, MLF, aIOLi, HBRR");
+    assert_eq!(
+        error.to_string(),
+        "unknown policy; one of TO, TO-agg, SJF, MLF, aIOLi, HBRR, SW, NOOP"
+    );
     for name in PolicyName::ALL {
         assert_eq!(name.as_str().to_lowercase().parse(), Ok(name));
         assert_eq!(policy(name).name(), name.as_str());

@@ -74,11 +74,13 @@ laws! {
     mlf: PolicyName::Mlf,
     aioli: PolicyName::Aioli,
     hbrr: PolicyName::Hbrr,
+    sw: PolicyName::Sw,
+    noop: PolicyName::Noop,
 }
 
 #[test]
 fn the_laws_are_checked_for_every_policy() {
-    let checked = ["TO", "TO-agg", "SJF", "MLF", "aIOLi", "HBRR"];
+    let checked = ["TO", "TO-agg", "SJF", "MLF", "aIOLi", "HBRR", "SW", "NOOP"];
     assert_eq!(PolicyName::ALL.map(PolicyName::as_str), checked);
 }
 
@@ -141,7 +143,9 @@ fn batches_max(policy: PolicyName) -> u64 {
     let (settings, ahead) = (settings(), AHEAD + 1);
     let run_max = settings.limits.run_bytes_max.0;
     match policy {
-        PolicyName::To | PolicyName::ToAgg => ahead,
+        PolicyName::To | PolicyName::ToAgg | PolicyName::Noop => ahead,
+        // Whatever comes while the victim waits is in its window at the worst, of its class, and younger.
+        PolicyName::Sw => ahead,
         PolicyName::Sjf => settings.sjf.age_max.0 / TICK.0 + ahead + 1,
         PolicyName::Mlf => {
             let visits = run_max.div_ceil(32 << 10);

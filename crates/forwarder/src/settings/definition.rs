@@ -7,7 +7,8 @@ use super::Settings;
 use super::value::{Field, Kind, Value};
 
 /// Names of the policies, as in `scheduler.policy`.
-pub const POLICIES: &[&str] = &["to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "hbrr-bytes"];
+pub const POLICIES: &[&str] =
+    &["to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "sw", "noop", "hbrr-bytes"];
 
 /// Names of the guard modes, as in `scheduler.guard`.
 pub const GUARDS: &[&str] = &["none", "overlap", "client", "file"];

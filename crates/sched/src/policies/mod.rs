@@ -3,7 +3,9 @@
 pub mod aioli;
 pub mod hbrr;
 pub mod mlf;
+pub mod noop;
 pub mod sjf;
+pub mod sw;
 pub mod to;
 pub mod to_agg;
 
@@ -14,7 +16,9 @@ use core::str::FromStr;
 use crate::policies::aioli::{Aioli, AioliSettings};
 use crate::policies::hbrr::{Hbrr, HbrrSettings};
 use crate::policies::mlf::{Mlf, MlfSettings};
+use crate::policies::noop::Noop;
 use crate::policies::sjf::{Sjf, SjfSettings};
+use crate::policies::sw::{Sw, SwSettings};
 use crate::policies::to::TimeOrder;
 use crate::policies::to_agg::ToAgg;
 use crate::policy::{Limits, Policy};
@@ -34,12 +38,24 @@ pub enum PolicyName {
     Aioli,
     /// Handle-based round robin, as in IOFSL.
     Hbrr,
+    /// Server-side windows: by window of arrival, then by class.
+    Sw,
+    /// No order at all.
+    Noop,
 }
 
 impl PolicyName {
     /// Every policy, in the order of the tables.
-    pub const ALL: [Self; 6] =
-        [Self::To, Self::ToAgg, Self::Sjf, Self::Mlf, Self::Aioli, Self::Hbrr];
+    pub const ALL: [Self; 8] = [
+        Self::To,
+        Self::ToAgg,
+        Self::Sjf,
+        Self::Mlf,
+        Self::Aioli,
+        Self::Hbrr,
+        Self::Sw,
+        Self::Noop,
+    ];
 
     /// The name as it is written.
     pub const fn as_str(self) -> &'static str {
@@ -50,6 +66,8 @@ impl PolicyName {
             Self::Mlf => "MLF",
             Self::Aioli => "aIOLi",
             Self::Hbrr => "HBRR",
+            Self::Sw => "SW",
+            Self::Noop => "NOOP",
         }
     }
 }
@@ -101,6 +119,8 @@ pub struct PolicySettings {
     pub aioli: AioliSettings,
     /// HBRR's own.
     pub hbrr: HbrrSettings,
+    /// SW's own.
+    pub sw: SwSettings,
 }
 
 impl From<Limits> for PolicySettings {
@@ -119,5 +139,7 @@ pub fn build(name: PolicyName, settings: &PolicySettings) -> Box<dyn Policy> {
         PolicyName::Mlf => Box::new(Mlf::new(limits, settings.mlf)),
         PolicyName::Aioli => Box::new(Aioli::new(limits, settings.aioli)),
         PolicyName::Hbrr => Box::new(Hbrr::new(limits, settings.hbrr)),
+        PolicyName::Sw => Box::new(Sw::new(settings.sw)),
+        PolicyName::Noop => Box::new(Noop::new()),
     }
 }
