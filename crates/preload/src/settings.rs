@@ -19,6 +19,10 @@ const TIMEOUT_MS_DEFAULT: u32 = 30_000;
 /// The longest time-out that can be set: an hour.
 const TIMEOUT_MS_MAX: u32 = 3_600_000;
 
+/// Where the name of the job is looked for: ours, then those that batch systems set. The first that
+/// is set and not empty counts; without any, the forwarder goes by the user.
+const JOB_VARIABLES: [&[u8]; 4] = [b"FOREBAY_JOB", b"SLURM_JOB_ID", b"PBS_JOBID", b"FLUX_JOB_ID"];
+
 /// What to do when there is no forwarder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFailure {
@@ -42,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     /// Whether to print a summary at exit.
     pub(crate) report: bool,
-    /// The job that this process belongs to.
+    /// The job that this process belongs to; empty if nobody said.
     pub(crate) job: Text<64>,
     /// Shell command that starts the node's forwarder.
     pub(crate) start: Text<4096>,
@@ -102,10 +106,19 @@ impl Settings {
     }
 
     fn read<'e>(&mut self, environment: impl Iterator<Item = &'e [u8]>) {
+        let mut job_rank = JOB_VARIABLES.len();
         for entry in environment {
-            let Some(rest) = entry.strip_prefix(b"FOREBAY_") else { continue };
-            let Some(equals) = rest.iter().position(|&byte| byte == b'=') else { continue };
-            self.set(&rest[..equals], &rest[equals + 1..]);
+            let Some(equals) = entry.iter().position(|&byte| byte == b'=') else { continue };
+            let (name, value) = (&entry[..equals], &entry[equals + 1..]);
+            if let Some(name) = name.strip_prefix(b"FOREBAY_") {
+                self.set(name, value);
+            }
+            let rank = JOB_VARIABLES.iter().position(|known| *known == name);
+            if let Some(rank) = rank.filter(|rank| *rank < job_rank && !value.is_empty()) {
+                job_rank = rank;
+                self.job = Text::new();
+                self.job.push(value);
+            }
         }
     }
 
@@ -136,7 +149,6 @@ impl Settings {
                 b"0" | b"" => self.report = false,
                 _ => self.complain(format_args!("FOREBAY_REPORT: expected 0 or 1")),
             },
-            b"JOB" => self.job.push(value),
             b"START" if value.len() < 4096 => self.start.push(value),
             b"START" => self.complain(format_args!("FOREBAY_START: expected at most 4095 bytes")),
             // Other names are the forwarder's.
@@ -192,6 +204,18 @@ mod tests {
         assert!(on.problem.is_empty());
         assert_eq!(on.timeout, Duration::from_millis(250));
         assert_eq!(on.on_failure, OnFailure::Direct);
+    }
+
+    #[test]
+    fn the_job_is_the_one_that_was_named_or_else_the_batch_systems() {
+        let job = |environment: &[&str]| settings(environment).job.as_bytes().to_vec();
+        assert_eq!(job(&["HOME=/"]), b"");
+        assert_eq!(job(&["FLUX_JOB_ID=f1", "PBS_JOBID=7.host"]), b"7.host");
+        assert_eq!(job(&["SLURM_JOB_ID=42", "PBS_JOBID=7.host"]), b"42");
+        assert_eq!(job(&["SLURM_JOB_ID=42", "FOREBAY_JOB=climate"]), b"climate");
+        assert_eq!(job(&["FOREBAY_JOB=climate", "SLURM_JOB_ID=42"]), b"climate");
+        assert_eq!(job(&["FOREBAY_JOB=", "SLURM_JOB_ID=42"]), b"42");
+        assert_eq!(job(&["SLURM_JOB_IDS=1", "SLURM_JOB=2"]), b"");
     }
 
     #[test]
