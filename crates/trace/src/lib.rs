@@ -1,5 +1,37 @@
-//! Traces: every submit, decision and completion, in a compact format.
+//! Traces: what a scheduler was told, asked and decided, in a compact format.
+//!
+//! ```text
+//!  engine, controller ─► Traced (a scheduler) ─► Recorder ─ blocks ─► a file      docs/trace-format.md
+//!                                                                       │
+//!  fio iolog, Darshan DXT ─► import ─► Recorder ─ blocks ─► a file ─────┤
+//!                                                                       ▼
+//!        Checker (same decisions?) · Workload (requests to replay) ◄─ Reader ─► Summary · CSV
+//! ```
+//!
+//! Nothing here reads a clock, opens a file or starts a thread: the embedder hands in times and
+//! bytes, and writes out the blocks that it is given.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+
+mod checker;
+mod code;
+mod event;
+mod frame;
+mod reader;
+mod recorder;
+mod setup;
+mod sum;
+mod traced;
+mod varint;
+mod workload;
+
+pub use checker::{Checker, Divergence};
+pub use event::{Asked, Event, Fate, Members, Named, Record, Submit, TEXT_BYTES_MAX};
+pub use frame::{Header, MAGIC, Totals, VERSION};
+pub use reader::{Damage, DamageKind, Error, Reader};
+pub use recorder::{Block, Recorder, RecorderOptions};
+pub use setup::{Setup, SetupError};
+pub use traced::Traced;
+pub use workload::{Recorded, Workload, WorkloadFile};

@@ -1,0 +1,196 @@
+//! A scheduler whose calls are taken down: the one place where everything passes that a trace tells.
+//!
+//! It stands where a [`Scheduler`] would and answers as that does. Without a recorder it costs a
+//! comparison a call.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+use forebay_sched::{
+    Accepted, Admission, Batch, Cancellation, Decision, FileBusy, Policy, Rejected, Request,
+    RequestId, Room, Scheduler,
+};
+use forebay_units::{Bytes, FileId, FileIndex, Timestamp};
+
+use crate::event::{Asked, Event, Fate, Named, Submit};
+use crate::recorder::Recorder;
+
+/// A scheduler, and what takes its calls down. Questions go to the scheduler as they are.
+pub struct Traced {
+    scheduler: Scheduler,
+    recorder: Option<Box<Recorder>>,
+}
+
+impl Deref for Traced {
+    type Target = Scheduler;
+
+    fn deref(&self) -> &Scheduler {
+        &self.scheduler
+    }
+}
+
+impl From<Scheduler> for Traced {
+    /// Not recorded yet.
+    fn from(scheduler: Scheduler) -> Self {
+        Self { scheduler, recorder: None }
+    }
+}
+
+impl Traced {
+    /// Records from now on. The recorder must have been made with the number of requests that the
+    /// scheduler has accepted so far, its [`Stats::submitted`](forebay_sched::Stats::submitted).
+    pub fn attach(&mut self, recorder: Recorder) {
+        self.recorder = Some(Box::new(recorder));
+    }
+
+    /// Records no more.
+    pub fn detach(&mut self) -> Option<Recorder> {
+        self.recorder.take().map(|recorder| *recorder)
+    }
+
+    /// What takes the calls down, to take finished blocks from.
+    pub fn recorder(&mut self) -> Option<&mut Recorder> {
+        self.recorder.as_deref_mut()
+    }
+
+    #[inline]
+    fn record(&mut self, now: Timestamp, event: &Event<'_>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(now, event);
+        }
+    }
+
+    /// As [`Scheduler::submit`].
+    ///
+    /// # Errors
+    /// As [`Scheduler::submit`].
+    #[inline]
+    pub fn submit(
+        &mut self,
+        now: Timestamp,
+        request: Request,
+        room: Room,
+    ) -> Result<Admission, Rejected> {
+        let outcome = self.scheduler.submit(now, request, room);
+        if let Some(recorder) = &mut self.recorder {
+            let fate = match &outcome {
+                Ok(Admission::Queued(_)) => Fate::Queued,
+                Ok(Admission::Blocked(_)) => Fate::Blocked,
+                Ok(Admission::Bypassed(_)) => Fate::Bypassed,
+                Err(Rejected::QueueFull) => Fate::QueueFull,
+                Err(Rejected::EmptyRange) => Fate::EmptyRange,
+            };
+            let submit = Submit { seq: None, request, has_room: room == Room::Free, fate };
+            recorder.record(now, &Event::Submit(submit));
+        }
+        outcome
+    }
+
+    /// As [`Scheduler::next`].
+    #[inline]
+    pub fn next(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
+        let decision = self.scheduler.next(now, batch);
+        self.record_decision(now, Asked::Anything, decision, batch);
+        decision
+    }
+
+    /// As [`Scheduler::next_from_policy`].
+    #[inline]
+    pub fn next_from_policy(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
+        let decision = self.scheduler.next_from_policy(now, batch);
+        self.record_decision(now, Asked::FromPolicy, decision, batch);
+        decision
+    }
+
+    #[inline]
+    fn record_decision(&mut self, now: Timestamp, asked: Asked, decision: Decision, batch: &Batch) {
+        let event = match decision {
+            Decision::Dispatch => {
+                Event::Dispatch { asked, members: batch.members().into(), continues: false }
+            }
+            Decision::Wait { until } => Event::Wait { asked, until },
+            Decision::Idle => Event::Idle { asked },
+        };
+        self.record(now, &event);
+    }
+
+    /// As [`Scheduler::complete`] or, with an `errno` other than 0, [`Scheduler::fail`].
+    #[inline]
+    pub fn complete(
+        &mut self,
+        now: Timestamp,
+        id: RequestId,
+        moved: Bytes,
+        errno: u16,
+    ) -> Option<Accepted> {
+        let accepted = self.scheduler.complete(now, id, moved)?;
+        self.record(now, &Event::Complete { seq: accepted.seq, errno, moved });
+        self.record_ready(now);
+        Some(accepted)
+    }
+
+    /// As [`Scheduler::cancel`].
+    pub fn cancel(&mut self, now: Timestamp, id: RequestId) -> Cancellation {
+        let seq = self.scheduler.find(id).map(|accepted| accepted.seq);
+        let outcome = self.scheduler.cancel(now, id);
+        if let (Cancellation::Cancelled, Some(seq)) = (outcome, seq) {
+            self.record(now, &Event::Cancel { seq });
+            self.record_ready(now);
+        }
+        outcome
+    }
+
+    /// What the last completion or cancellation made ready.
+    #[inline]
+    fn record_ready(&mut self, now: Timestamp) {
+        if let Some(recorder) = &mut self.recorder {
+            for accepted in self.scheduler.made_ready() {
+                recorder.record(now, &Event::Ready { seq: accepted.seq });
+            }
+        }
+    }
+
+    /// As [`Scheduler::drain`].
+    pub fn drain(&mut self, now: Timestamp, into: &mut Vec<Accepted>) {
+        self.scheduler.drain(into);
+        self.record(now, &Event::Drain);
+    }
+
+    /// As [`Scheduler::switch_policy`].
+    pub fn switch_policy(&mut self, now: Timestamp, policy: Box<dyn Policy>) -> Box<dyn Policy> {
+        self.record(now, &Event::Switch { policy: policy.name() });
+        self.scheduler.switch_policy(now, policy)
+    }
+
+    /// As [`Scheduler::retire`].
+    ///
+    /// # Errors
+    /// As [`Scheduler::retire`].
+    pub fn retire(&mut self, now: Timestamp, file: FileIndex) -> Result<(), FileBusy> {
+        self.scheduler.retire(file)?;
+        self.record(now, &Event::Retire { file });
+        Ok(())
+    }
+
+    /// Notes a read that was answered without the scheduler.
+    #[inline]
+    pub fn note_immediate(&mut self, now: Timestamp, request: Request, moved: Bytes) {
+        self.record(now, &Event::Immediate { request, moved });
+    }
+
+    /// Notes which file an index stands for from now on.
+    pub fn note_file(&mut self, now: Timestamp, file: FileIndex, id: FileId) {
+        self.record(now, &Event::File { file, id });
+    }
+
+    /// Notes a name for people.
+    pub fn note_name(&mut self, now: Timestamp, of: Named, text: &str) {
+        self.record(now, &Event::Name { of, text });
+    }
+
+    /// Notes a setting that was changed while running.
+    pub fn note_setting(&mut self, now: Timestamp, key: &str, value: &str) {
+        self.record(now, &Event::Setting { key, value });
+    }
+}
