@@ -100,9 +100,7 @@ impl Scheduler {
     ) -> Result<Admission, Rejected> {
         let refusal = if request.range.is_empty() && request.access != Access::Sync {
             Some(Rejected::EmptyRange)
-        } else if self.queued_count() + self.table.tombstone_count()
-            >= self.options.queue_requests_max
-        {
+        } else if self.held_count() >= self.options.queue_requests_max {
             Some(Rejected::QueueFull)
         } else {
             None
@@ -307,6 +305,12 @@ impl Scheduler {
     /// How many requests wait, ready or blocked.
     pub fn queued_count(&self) -> usize {
         self.counts.blocked + self.counts.in_policy + self.lane.count()
+    }
+
+    /// How many places of the queue are taken: by requests that wait, and by cancelled ones that
+    /// others are still ordered behind.
+    pub fn held_count(&self) -> usize {
+        self.queued_count() + self.table.tombstone_count()
     }
 
     /// How many requests wait for earlier conflicting ones.
