@@ -16,7 +16,9 @@
 extern crate alloc;
 
 mod answer;
+mod arm;
 mod batch;
+mod class_queue;
 mod continuation;
 mod guard;
 mod lane;

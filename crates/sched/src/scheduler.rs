@@ -13,22 +13,19 @@
 //! [`complete`](Scheduler::complete) ask [`next`](Scheduler::next) as long as the store has room
 //! and the answer is [`Decision::Dispatch`]. Each member of a batch is completed on its own.
 //!
-//! # Who goes first, policy or lane
-//!
-//! Whoever has dispatched fewer bytes since both had something to do; the lane on a tie. While
-//! both stay busy the lane is ahead by at most one lane request and behind by at most one batch,
-//! so neither starves the other. A policy that waits loses what it was behind.
+//! Policy and lane take turns as `class_queue.rs` says.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use forebay_units::{Bytes, FileIndex, Offset, Timestamp};
+use forebay_units::{ByteRange, Bytes, FileIndex, Offset, Timestamp};
 
+use crate::arm::Arm;
+use crate::class_queue::{ClassQueue, LaneView, Names, Turn};
 use crate::guard::Guard;
-use crate::lane::{Lane, charge};
-use crate::policy::{Policy, Selection};
+use crate::policy::Policy;
 use crate::request::{Accepted, Access, Request, RequestId};
-use crate::table::{State, Table, slot_of};
+use crate::table::{State, Table};
 
 pub use crate::answer::{Admission, Cancellation, Decision, FileBusy, Rejected, Room};
 pub use crate::batch::Batch;
@@ -41,22 +38,13 @@ pub struct Scheduler {
     options: SchedulerOptions,
     table: Table,
     guard: Guard,
-    policy: Box<dyn Policy>,
-    /// Tells requests that this policy selected from those of an earlier one.
-    policy_epoch: u16,
-    lane: Lane,
+    /// What is ready, by class index; without sharing there is one.
+    queues: Vec<ClassQueue>,
+    arm: Arm,
     next_seq: u64,
     counts: Counts,
-    /// Bytes by which the lane is ahead of the policy since both had something to do.
-    lane_lead_bytes: i64,
-    /// Where the last dispatch of each file ended.
-    file_ends: Vec<Offset>,
-    /// The file dispatched last.
-    last_file: FileIndex,
-    waiting_since: Option<Timestamp>,
-    ready: Vec<u32>,
-    /// What the policy has just chosen.
-    selected: Vec<RequestId>,
+    /// What the latest end of a request made ready.
+    made_ready: Vec<u32>,
     stats: Stats,
 }
 
@@ -64,7 +52,7 @@ pub struct Scheduler {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     blocked: usize,
-    in_policy: usize,
+    ready: usize,
     in_flight: usize,
 }
 
@@ -76,17 +64,11 @@ impl Scheduler {
             options,
             table: Table::new(),
             guard: Guard::new(options.guard),
-            policy,
-            policy_epoch: 0,
-            lane: Lane::default(),
+            queues: alloc::vec![ClassQueue::new(policy, Names::Same)],
+            arm: Arm::default(),
             next_seq: 0,
             counts: Counts::default(),
-            lane_lead_bytes: 0,
-            file_ends: Vec::new(),
-            last_file: FileIndex(0),
-            waiting_since: None,
-            ready: Vec::new(),
-            selected: Vec::new(),
+            made_ready: Vec::new(),
             stats: Stats::default(),
         }
     }
@@ -112,18 +94,14 @@ impl Scheduler {
         let slot = self.table.insert(self.next_seq, now, &request);
         self.next_seq += 1;
         self.stats.submitted += 1;
-        self.stats.skipped += u64::from(self.skips_policy(&request));
+        self.stats.skipped += u64::from(self.skips_policy(request.access, request.range));
         if !self.guard.admit(&mut self.table, slot) {
             self.counts.blocked += 1;
             self.stats.blocked += 1;
             return Ok(Admission::Blocked(self.table.id(slot)));
         }
-        if self.is_idle() && room == Room::Free && self.options.bypass == Bypass::WhenIdle {
-            self.stats.bypassed += 1;
-            let accepted = self.table.accepted(slot);
-            self.note_dispatch(&accepted.request, accepted.request.range.end);
-            self.leave_skipped(now, &accepted);
-            return Ok(Admission::Bypassed(accepted));
+        if self.counts.ready == 0 && room == Room::Free && self.options.bypass == Bypass::WhenIdle {
+            return Ok(Admission::Bypassed(self.bypass(now, slot)));
         }
         self.queue(now, slot);
         Ok(Admission::Queued(self.table.id(slot)))
@@ -131,64 +109,49 @@ impl Scheduler {
 
     /// Decides what goes next; `batch` is cleared first and filled on [`Decision::Dispatch`].
     pub fn next(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
-        self.decide(now, batch, self.lane.count())
+        self.decide(now, batch, LaneView::Open)
     }
 
     /// As [`next`](Scheduler::next), leaving aside what skips the policy: for a store that is in
     /// the middle of a large request and has room for small ones beside it.
     pub fn next_from_policy(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
-        self.decide(now, batch, 0)
+        self.decide(now, batch, LaneView::Closed)
     }
 
-    /// Decides with the first `lane` requests of the lane in view.
-    fn decide(&mut self, now: Timestamp, batch: &mut Batch, lane: usize) -> Decision {
+    fn decide(&mut self, now: Timestamp, batch: &mut Batch, lane: LaneView) -> Decision {
         batch.members.clear();
-        if let Some(since) = self.waiting_since.take() {
-            self.stats.waited += now - since;
+        match self.select(now, 0, lane, batch) {
+            Turn::Wait { until } => Decision::Wait { until },
+            Turn::Idle => Decision::Idle,
+            Turn::Lane | Turn::Policy => Decision::Dispatch,
         }
-        let policy = self.counts.in_policy;
-        if lane == 0 || policy == 0 {
-            self.lane_lead_bytes = 0;
+    }
+
+    /// Lets one queue decide, and notes what it dispatched.
+    fn select(&mut self, now: Timestamp, index: usize, lane: LaneView, batch: &mut Batch) -> Turn {
+        let queue = &mut self.queues[index];
+        if let Some(waited) = queue.end_wait(now) {
+            self.stats.waited += waited;
         }
-        if lane > 0 && (policy == 0 || self.lane_lead_bytes <= 0) {
-            return self.dispatch_from_lane(now, batch);
+        let turn = queue.select(now, &mut self.table, lane, &self.arm, &mut batch.members);
+        match turn {
+            Turn::Wait { .. } => self.stats.waits += 1,
+            Turn::Idle => {}
+            Turn::Lane | Turn::Policy => self.note_batch(now, turn, batch),
         }
-        if policy == 0 {
-            return Decision::Idle;
-        }
-        self.selected.clear();
-        match self.policy.select(now, &mut self.selected) {
-            Selection::Batch => self.dispatch_from_policy(now, batch),
-            Selection::Wait { .. } if lane > 0 => {
-                self.lane_lead_bytes = 0;
-                self.dispatch_from_lane(now, batch)
-            }
-            Selection::Wait { until } => {
-                debug_assert!(until > now, "a policy waits into the past");
-                self.stats.waits += 1;
-                self.waiting_since = Some(now);
-                Decision::Wait { until }
-            }
-            Selection::Idle => unreachable!("{} is idle with requests queued", self.policy.name()),
-        }
+        turn
     }
 
     /// A dispatched request has ended well, after `moved` bytes. Unblocks what waited for it.
     /// Returns the request, or `None` if no request in flight has this id.
     pub fn complete(&mut self, now: Timestamp, id: RequestId, moved: Bytes) -> Option<Accepted> {
         let slot = self.table.find(id)?;
-        let state = self.table.state(slot);
-        if !matches!(state, State::InFlightByPolicy | State::InFlightSkipped) {
+        if !self.table.state(slot).is_in_flight() {
             return None;
         }
         let accepted = self.table.accepted(slot);
-        if state == State::InFlightByPolicy && self.table.policy_epoch(slot) == self.policy_epoch {
-            self.policy.complete(now, &accepted, moved);
-        }
-        if accepted.request.access == Access::Alone {
-            // How much an append moves is known only now, so it is charged now.
-            self.lead(moved, Side::Lane);
-        }
+        let index = self.table.class_index(slot);
+        self.queues[index as usize].complete(now, &mut self.table, slot, moved);
         self.counts.in_flight -= 1;
         self.stats.completed += 1;
         self.release(now, slot);
@@ -204,24 +167,19 @@ impl Scheduler {
     /// Takes back a request that has not been dispatched.
     pub fn cancel(&mut self, now: Timestamp, id: RequestId) -> Cancellation {
         let Some(slot) = self.table.find(id) else { return Cancellation::Unknown };
-        match self.table.state(slot) {
-            State::InFlightByPolicy | State::InFlightSkipped => return Cancellation::InFlight,
-            State::Blocked => {
-                self.ready.clear();
-                self.counts.blocked -= 1;
-                self.cancel_blocked(slot);
-            }
-            State::InPolicy => {
-                let was_queued = self.policy.cancel(now, &self.table.accepted(slot));
-                assert!(was_queued, "{} has lost a request", self.policy.name());
-                self.counts.in_policy -= 1;
-                self.release(now, slot);
-            }
-            State::InLane => {
-                self.lane.remove(&self.table.accepted(slot));
-                self.release(now, slot);
-            }
-            State::Free | State::Tombstone => unreachable!("the table finds live requests only"),
+        let state = self.table.state(slot);
+        if state.is_in_flight() {
+            return Cancellation::InFlight;
+        }
+        if state == State::Blocked {
+            self.made_ready.clear();
+            self.counts.blocked -= 1;
+            self.cancel_blocked(slot);
+        } else {
+            let index = self.table.class_index(slot);
+            self.queues[index as usize].remove(now, &mut self.table, slot);
+            self.counts.ready -= 1;
+            self.release(now, slot);
         }
         self.stats.cancelled += 1;
         Cancellation::Cancelled
@@ -236,8 +194,7 @@ impl Scheduler {
             slots.extend(self.table.slots_in(state));
         }
         into.extend(slots.iter().map(|slot| self.table.accepted(*slot)));
-        self.policy.drain(&mut Vec::new());
-        self.lane.clear();
+        self.queues.iter_mut().for_each(|queue| queue.clear(&mut self.table));
         self.stats.drained += slots.len() as u64;
         for slot in slots {
             match self.table.state(slot) {
@@ -245,24 +202,28 @@ impl Scheduler {
                 _ => self.release_silently(slot),
             }
         }
-        (self.counts.blocked, self.counts.in_policy) = (0, 0);
-        self.ready.clear();
+        (self.counts.blocked, self.counts.ready) = (0, 0);
+        self.made_ready.clear();
         into[first..].sort_unstable_by_key(|accepted| accepted.seq);
     }
 
     /// Puts another policy in charge and returns the old one, empty. What it held goes to the new
     /// one in arrival order with its old `seq`; requests in flight and conflicts are not touched.
     pub fn switch_policy(&mut self, now: Timestamp, policy: Box<dyn Policy>) -> Box<dyn Policy> {
-        debug_assert_eq!(policy.queued_count(), 0, "the new policy starts empty");
-        let mut old = core::mem::replace(&mut self.policy, policy);
-        let mut queued = Vec::with_capacity(self.counts.in_policy);
-        old.drain(&mut queued);
-        debug_assert!(queued.is_sorted_by_key(|id| self.table.seq(slot_of(*id))));
-        for id in queued {
-            self.policy.add(now, &self.table.accepted(slot_of(id)));
-        }
-        self.policy_epoch = self.policy_epoch.wrapping_add(1);
         self.stats.switches += 1;
+        self.switch(now, 0, policy)
+    }
+
+    fn switch(&mut self, now: Timestamp, index: u16, policy: Box<dyn Policy>) -> Box<dyn Policy> {
+        let queue = &mut self.queues[index as usize];
+        let old = queue.switch(now, &self.table, policy);
+        // The new policy is not told how requests ended that it never had.
+        let selected: Vec<u32> = self.table.slots_in(State::InFlightByPolicy).collect();
+        for slot in selected {
+            if self.table.class_index(slot) == index {
+                queue.disown(&mut self.table, slot);
+            }
+        }
         old
     }
 
@@ -272,10 +233,8 @@ impl Scheduler {
             return Err(FileBusy);
         }
         self.guard.retire(file);
-        self.policy.retire(file);
-        if let Some(end) = self.file_ends.get_mut(file.0 as usize) {
-            *end = Offset(0);
-        }
+        self.queues.iter_mut().for_each(|queue| queue.retire(file));
+        self.arm.retire(file);
         Ok(())
     }
 
@@ -294,7 +253,7 @@ impl Scheduler {
     /// [`fail`](Scheduler::fail) or [`cancel`](Scheduler::cancel) let them go; they may go on
     /// waiting in the policy. Valid until the next call that changes anything.
     pub fn made_ready(&self) -> impl Iterator<Item = Accepted> + '_ {
-        self.ready.iter().map(|slot| self.table.accepted(*slot))
+        self.made_ready.iter().map(|slot| self.table.accepted(*slot))
     }
 
     /// The counters.
@@ -304,7 +263,7 @@ impl Scheduler {
 
     /// How many requests wait, ready or blocked.
     pub fn queued_count(&self) -> usize {
-        self.counts.blocked + self.counts.in_policy + self.lane.count()
+        self.counts.blocked + self.counts.ready
     }
 
     /// How many places of the queue are taken: by requests that wait, and by cancelled ones that
@@ -325,119 +284,71 @@ impl Scheduler {
 
     /// The name of the policy in charge.
     pub fn policy_name(&self) -> &'static str {
-        self.policy.name()
+        self.queues[0].policy_name()
     }
 
-    /// Whether nothing is ready.
-    fn is_idle(&self) -> bool {
-        self.counts.in_policy == 0 && self.lane.count() == 0
-    }
-
-    fn skips_policy(&self, request: &Request) -> bool {
-        match request.access {
+    fn skips_policy(&self, access: Access, range: ByteRange) -> bool {
+        match access {
             Access::Alone | Access::Sync => true,
             Access::Read | Access::Write => {
-                self.options.large_bytes.is_some_and(|large| request.range.length() > large)
+                self.options.large_bytes.is_some_and(|large| range.length() > large)
             }
         }
     }
 
-    /// Hands a ready request to the policy or to the lane.
+    /// Hands a ready request to the policy or to the lane of its class.
     fn queue(&mut self, now: Timestamp, slot: u32) {
-        let accepted = self.table.accepted(slot);
-        if self.skips_policy(&accepted.request) {
-            self.table.set_state(slot, State::InLane);
-            self.lane.insert(&accepted);
-        } else {
-            self.table.set_state(slot, State::InPolicy);
-            self.counts.in_policy += 1;
-            self.policy.add(now, &accepted);
+        let skips = self.skips_policy(self.table.access(slot), self.table.range(slot));
+        let queue = &mut self.queues[self.table.class_index(slot) as usize];
+        self.counts.ready += 1;
+        match skips {
+            true => queue.add_to_lane(&mut self.table, slot),
+            false => queue.add(now, &mut self.table, slot),
         }
     }
 
     /// Frees a request that has ended and queues what that made ready.
     fn release(&mut self, now: Timestamp, slot: u32) {
-        self.ready.clear();
+        self.made_ready.clear();
         self.release_silently(slot);
-        let ready = core::mem::take(&mut self.ready);
+        let ready = core::mem::take(&mut self.made_ready);
         self.counts.blocked -= ready.len();
         for slot in &ready {
             self.queue(now, *slot);
         }
-        self.ready = ready;
-    }
-}
-
-/// Who dispatched.
-enum Side {
-    Lane,
-    Policy,
-}
-
-impl Scheduler {
-    fn dispatch_from_lane(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
-        let ends = &self.file_ends;
-        let end_of = |file: FileIndex| ends.get(file.0 as usize).copied().unwrap_or_default();
-        let accepted =
-            self.lane.pop(&self.table, self.last_file, end_of).expect("the lane is not empty");
-        self.lead(charge(&accepted), Side::Lane);
-        self.note_dispatch(&accepted.request, accepted.request.range.end);
-        self.stats.batches += 1;
-        self.leave_skipped(now, &accepted);
-        batch.members.push(accepted);
-        Decision::Dispatch
+        self.made_ready = ready;
     }
 
-    fn dispatch_from_policy(&mut self, now: Timestamp, batch: &mut Batch) -> Decision {
-        let mut bytes = Bytes::ZERO;
-        for id in &self.selected {
-            let slot = slot_of(*id);
-            self.table.set_in_flight_by_policy(slot, self.policy_epoch);
-            let accepted = self.table.accepted(slot);
-            self.stats.queued += now - accepted.arrived;
-            bytes += accepted.request.range.length();
-            batch.members.push(accepted);
-        }
+    /// Puts a request in flight that has just come.
+    fn bypass(&mut self, now: Timestamp, slot: u32) -> Accepted {
+        let accepted = self.table.accepted(slot);
+        self.table.set_state(slot, State::InFlightBypassed);
+        self.counts.in_flight += 1;
+        self.stats.bypassed += 1;
+        self.stats.queued += now - accepted.arrived;
+        self.arm.note(&accepted.request, accepted.request.range.end);
+        accepted
+    }
+
+    /// Counts what a queue has just put in flight.
+    fn note_batch(&mut self, now: Timestamp, turn: Turn, batch: &Batch) {
         let count = batch.members.len();
-        self.counts.in_policy -= count;
+        self.counts.ready -= count;
         self.counts.in_flight += count;
         self.stats.batches += 1;
         self.stats.merged += if count > 1 { count as u64 } else { 0 };
-        self.stats.policy_batches += 1;
-        self.stats.batched_requests += count as u64;
-        self.stats.batched_bytes += bytes;
-        self.lead(bytes, Side::Policy);
-        self.note_dispatch(&batch.members[0].request, batch.range().end);
-        Decision::Dispatch
-    }
-
-    /// Puts a request that no policy selected in flight.
-    fn leave_skipped(&mut self, now: Timestamp, accepted: &Accepted) {
-        self.table.set_state(slot_of(accepted.id), State::InFlightSkipped);
-        self.counts.in_flight += 1;
-        self.stats.queued += now - accepted.arrived;
-    }
-
-    /// Remembers where the store's arm stands now. A sync moves nothing, and where an append or a
-    /// truncation ends is not known.
-    fn note_dispatch(&mut self, request: &Request, end: Offset) {
-        if !matches!(request.access, Access::Read | Access::Write) {
-            return;
+        let (mut bytes, mut end) = (Bytes::ZERO, Offset(0));
+        for member in &batch.members {
+            self.stats.queued += now - member.arrived;
+            bytes += member.request.range.length();
+            end = end.max(member.request.range.end);
         }
-        let index = request.file.0 as usize;
-        if index >= self.file_ends.len() {
-            self.file_ends.resize(index + 1, Offset(0));
+        if turn == Turn::Policy {
+            self.stats.policy_batches += 1;
+            self.stats.batched_requests += count as u64;
+            self.stats.batched_bytes += bytes;
         }
-        self.file_ends[index] = end;
-        self.last_file = request.file;
-    }
-
-    fn lead(&mut self, bytes: Bytes, side: Side) {
-        let bytes = i64::try_from(bytes.0).unwrap_or(i64::MAX);
-        self.lane_lead_bytes = match side {
-            Side::Lane => self.lane_lead_bytes.saturating_add(bytes),
-            Side::Policy => self.lane_lead_bytes.saturating_sub(bytes),
-        };
+        self.arm.note(&batch.members[0].request, end);
     }
 
     fn cancel_blocked(&mut self, slot: u32) {
@@ -446,9 +357,9 @@ impl Scheduler {
         }
     }
 
-    /// Frees a request that has ended; the slots that became ready land in `self.ready`.
+    /// Frees a request that has ended; the slots that became ready land in `made_ready`.
     fn release_silently(&mut self, slot: u32) {
-        self.guard.release(&mut self.table, slot, &mut self.ready);
+        self.guard.release(&mut self.table, slot, &mut self.made_ready);
         self.table.remove(slot);
     }
 }

@@ -26,10 +26,19 @@ pub(crate) enum State {
     InLane,
     /// In flight, selected by a policy.
     InFlightByPolicy,
-    /// In flight, but no policy has seen it.
+    /// In flight, and no policy is to hear of it: from the lane, or selected by a policy that is gone.
     InFlightSkipped,
+    /// In flight since it was submitted.
+    InFlightBypassed,
     /// Cancelled while blocked: it keeps its place among the conflicts until its own are over.
     Tombstone,
+}
+
+impl State {
+    /// Whether the request has been dispatched or has bypassed.
+    pub(crate) const fn is_in_flight(self) -> bool {
+        matches!(self, Self::InFlightByPolicy | Self::InFlightSkipped | Self::InFlightBypassed)
+    }
 }
 
 /// One request. Exactly a cache line, because at a million queued requests every line touched is a miss.
@@ -46,8 +55,8 @@ struct Record {
     class: ClassId,
     /// The guard's own note; in a free slot the next free slot.
     link: u32,
-    /// Which policy selected it, counted by switches.
-    policy_epoch: u16,
+    /// Which class it counts for; 0 without sharing.
+    class_index: u16,
     access: Access,
     state: State,
 }
@@ -58,11 +67,13 @@ pub(crate) struct Table {
     records: Vec<Record>,
     first_free: u32,
     tombstones: usize,
+    /// By slot: what the policy calls the request. Empty without sharing.
+    names: Vec<u32>,
 }
 
 impl Table {
     pub(crate) const fn new() -> Self {
-        Self { records: Vec::new(), first_free: NIL, tombstones: 0 }
+        Self { records: Vec::new(), first_free: NIL, tombstones: 0, names: Vec::new() }
     }
 
     /// Enters a request and returns its slot.
@@ -78,7 +89,7 @@ impl Table {
             client: request.client,
             class: request.class,
             link: NIL,
-            policy_epoch: 0,
+            class_index: 0,
             access: request.access,
             state: State::Blocked,
         };
@@ -155,17 +166,33 @@ impl Table {
         self.tombstones
     }
 
-    pub(crate) fn set_in_flight_by_policy(&mut self, slot: u32, policy_epoch: u16) {
+    pub(crate) fn set_in_flight_by_policy(&mut self, slot: u32) {
         let record = &mut self.records[slot as usize];
         debug_assert!(
             record.state == State::InPolicy,
             "a policy selected a request that it did not hold"
         );
-        (record.state, record.policy_epoch) = (State::InFlightByPolicy, policy_epoch);
+        record.state = State::InFlightByPolicy;
     }
 
-    pub(crate) fn policy_epoch(&self, slot: u32) -> u16 {
-        self.records[slot as usize].policy_epoch
+    pub(crate) fn class_index(&self, slot: u32) -> u16 {
+        self.records[slot as usize].class_index
+    }
+
+    pub(crate) fn set_class_index(&mut self, slot: u32, class_index: u16) {
+        self.records[slot as usize].class_index = class_index;
+    }
+
+    /// What the policy calls the request. It must have been told.
+    pub(crate) fn name(&self, slot: u32) -> u32 {
+        self.names[slot as usize]
+    }
+
+    pub(crate) fn set_name(&mut self, slot: u32, name: u32) {
+        if self.names.len() < self.records.len() {
+            self.names.resize(self.records.len(), NIL);
+        }
+        self.names[slot as usize] = name;
     }
 
     pub(crate) fn seq(&self, slot: u32) -> u64 {

@@ -27,14 +27,22 @@ pub(crate) struct Entry {
     pub(crate) slot: u32,
     /// How many entries it still waits for.
     blockers: u32,
+    /// Whom it holds up.
     first_edge: u32,
+    /// Who holds it up.
+    first_cause: u32,
     pub(crate) stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Edge {
+    earlier: u32,
     waiter: u32,
+    /// The next edge of `earlier`.
     next: u32,
+    /// The edges of `waiter` beside this one.
+    next_cause: u32,
+    previous_cause: u32,
 }
 
 /// The graph of waiting; acyclic, because an entry waits only for entries that took their place before it.
@@ -59,6 +67,7 @@ impl Graph {
             slot,
             blockers: 0,
             first_edge: NIL,
+            first_cause: NIL,
             stage,
         })
     }
@@ -102,8 +111,25 @@ impl Graph {
         if first != NIL && self.edges[first].waiter == waiter {
             return;
         }
-        self.entries[earlier].first_edge = self.edges.insert(Edge { waiter, next: first });
+        let next_cause = self.entries[waiter].first_cause;
+        let edge = Edge { earlier, waiter, next: first, next_cause, previous_cause: NIL };
+        let edge = self.edges.insert(edge);
+        if next_cause != NIL {
+            self.edges[next_cause].previous_cause = edge;
+        }
+        self.entries[earlier].first_edge = edge;
+        self.entries[waiter].first_cause = edge;
         self.entries[waiter].blockers += 1;
+    }
+
+    /// The slots of the requests that hold an entry up.
+    pub(crate) fn blockers(&self, entry: u32) -> impl Iterator<Item = u32> {
+        let mut edge = self.entries[entry].first_cause;
+        core::iter::from_fn(move || {
+            let at = (edge != NIL).then(|| self.edges[edge])?;
+            edge = at.next_cause;
+            Some(self.entries[at.earlier].slot)
+        })
     }
 
     /// Removes an entry and appends to `released` every waiter that waits for nothing any more.
@@ -112,8 +138,15 @@ impl Graph {
         self.entries[entry].birth = DEAD;
         self.entries.free(entry);
         while edge != NIL {
-            let Edge { waiter, next } = self.edges[edge];
+            let Edge { waiter, next, next_cause, previous_cause, .. } = self.edges[edge];
             self.edges.free(edge);
+            match previous_cause {
+                NIL => self.entries[waiter].first_cause = next_cause,
+                _ => self.edges[previous_cause].next_cause = next_cause,
+            }
+            if next_cause != NIL {
+                self.edges[next_cause].previous_cause = previous_cause;
+            }
             self.entries[waiter].blockers -= 1;
             if self.entries[waiter].blockers == 0 {
                 released.push(waiter);

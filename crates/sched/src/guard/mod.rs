@@ -217,6 +217,20 @@ impl Guard {
             || self.own.is_occupied(own, range, is_write)
     }
 
+    /// Appends some of the live requests that hold a blocked one up, no more than `count_max`.
+    pub(crate) fn blockers(&self, table: &Table, slot: u32, count_max: usize, into: &mut Vec<u32>) {
+        if table.access(slot) == Access::Sync {
+            let file = &self.files[table.file(slot).0 as usize];
+            let holds_up = |other: &&u32| {
+                is_write(table.access(**other)) && table.seq(**other) < table.seq(slot)
+            };
+            let listed = file.plain.iter().chain(&file.gridded).take(SCAN_MAX);
+            into.extend(listed.filter(holds_up).take(count_max));
+        } else {
+            into.extend(self.graph.blockers(table.link(slot)).take(count_max));
+        }
+    }
+
     /// Takes out a request that has completed, or that was ready and is cancelled. Appends the
     /// slots that have become ready, in arrival order; tombstones whose turn has come are freed.
     pub(crate) fn release(&mut self, table: &mut Table, slot: u32, ready: &mut Vec<u32>) {
