@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_forwarder::settings::Settings;
 use forebay_forwarder::{Forwarder, raise_limits};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -19,7 +18,7 @@ use crate::failure::{FAILED, Failure, USAGE};
 pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let settings = args.settings.resolve(&[])?;
     if args.print_settings {
-        print(&as_file(&settings))?;
+        print(&settings.to_toml())?;
         return Ok(ExitCode::SUCCESS);
     }
     if settings.listen.unix.is_none() && settings.listen.tcp.is_none() {
@@ -76,12 +75,6 @@ fn remove_abandoned(path: &Path) {
     }
 }
 
-/// Every setting, as a file that would set it.
-fn as_file(settings: &Settings) -> String {
-    let lines = settings.entries().map(|(key, value)| format!("{key} = {value:?}\n"));
-    lines.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,12 +86,11 @@ mod tests {
             .flag("store.kind", "modelled:hdd-57")
             .flag("listen.unix", "/run/a \"b\".sock")
             .flag("pool.bytes", "8m")
+            .toml("[classes.\"a b\"]\nweight = 3\nlimit = \"5op/s\"", Path::new("given"))
             .resolve()
             .unwrap();
-        let again = Sources::new()
-            .toml(&as_file(&settings), std::path::Path::new("printed"))
-            .resolve()
-            .unwrap();
+        let again =
+            Sources::new().toml(&settings.to_toml(), Path::new("printed")).resolve().unwrap();
         assert_eq!(again, settings);
     }
 }

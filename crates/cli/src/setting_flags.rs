@@ -68,6 +68,7 @@ fn value_name(kind: &Kind) -> &'static str {
     match kind {
         Kind::Bytes { .. } => "SIZE",
         Kind::Count { .. } | Kind::Factor { .. } => "NUMBER",
+        Kind::ByteRate { .. } | Kind::OperationRate { .. } => "RATE",
         Kind::Duration { .. } => "TIME",
         Kind::Choice(_) => "NAME",
         Kind::Path => "PATH",

@@ -18,11 +18,13 @@ use std::path::PathBuf;
 
 use forebay_units::{Bytes, Nanos};
 
+pub mod class;
 pub mod definition;
 mod network;
 mod source;
 mod value;
 
+pub use class::Classes;
 pub use network::Network;
 pub use source::{CLIENT_VARIABLES, Error, Fault, Origin, Sources};
 pub use value::{Kind, Value};
@@ -42,6 +44,10 @@ pub struct Settings {
     pub session: Session,
     /// The order of requests.
     pub scheduler: Scheduler,
+    /// How users and jobs share.
+    pub sharing: Sharing,
+    /// What was said about single classes.
+    pub classes: Classes,
 }
 
 /// Where the forwarder listens; at least one of the two.
@@ -53,6 +59,17 @@ pub struct Listen {
     pub tcp: Option<SocketAddr>,
     /// Peers that may connect over TCP.
     pub tcp_allow: Vec<Network>,
+    /// Whether a client on TCP may change settings.
+    pub tcp_control: TcpControl,
+}
+
+/// Whether a client on TCP may change settings; who it is, it only says itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpControl {
+    /// No.
+    Refuse,
+    /// Anybody who may connect.
+    Allow,
 }
 
 /// What clients without a descriptor of their own (TCP) may reach.
@@ -146,6 +163,54 @@ pub struct Scheduler {
     pub queue_requests_max: u32,
 }
 
+/// How users and jobs share the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sharing {
+    /// What a class is.
+    pub level: Level,
+    /// Who goes next among the classes.
+    pub discipline: Discipline,
+    /// What is shared.
+    pub cost: Cost,
+    /// Bytes that a class of weight 1 may send in one round of DRR.
+    pub quantum_bytes: Bytes,
+    /// Classes told apart at once.
+    pub class_count_max: u32,
+    /// Files whose statistics are kept.
+    pub file_count_max: u32,
+}
+
+/// What a class is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// All requests are of one class.
+    None,
+    /// A user is a class.
+    User,
+    /// A job is a class, and the jobs of a user share what is the user's.
+    Job,
+}
+
+/// Who goes next among the classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// Start-time fair queueing.
+    Sfq,
+    /// Deficit round robin.
+    Drr,
+}
+
+/// What is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// Bytes.
+    Bytes,
+    /// Requests.
+    Requests,
+    /// The device's time, as the model of the device estimates it.
+    Time,
+}
+
 /// When a request skips the policy, apart from its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {
@@ -174,10 +239,20 @@ impl Settings {
         definition::DEFINITIONS.iter().map(|d| (d.key, (d.read)(self).to_string()))
     }
 
+    /// All of it as a file that would set it.
+    pub fn to_toml(&self) -> String {
+        let plain = self.entries().map(|(key, value)| format!("{key} = {value:?}\n"));
+        let classes = self.classes.entries().flat_map(|(name, class)| {
+            let entries = class.entries();
+            entries.map(move |(key, value)| format!("classes.{name:?}.{key} = {value:?}\n"))
+        });
+        plain.chain(classes).collect()
+    }
+
     /// A fresh value with nothing decided, for [`Sources::resolve`] to fill from the table.
     fn blank() -> Self {
         Self {
-            listen: Listen { unix: None, tcp: None, tcp_allow: Vec::new() },
+            listen: Listen { unix: None, tcp: None, tcp_allow: Vec::new(), tcp_control: TcpControl::Refuse },
             export: Export { root: None },
             store: Store {
                 kind: StoreKind::Posix,
@@ -194,6 +269,15 @@ impl Settings {
                 connections_max: 0,
                 idle_timeout: Nanos::ZERO,
             },
+            sharing: Sharing {
+                level: Level::None,
+                discipline: Discipline::Sfq,
+                cost: Cost::Bytes,
+                quantum_bytes: Bytes::ZERO,
+                class_count_max: 0,
+                file_count_max: 0,
+            },
+            classes: Classes::default(),
             scheduler: Scheduler {
                 policy: String::new(),
                 guard: String::new(),

@@ -85,6 +85,12 @@ pub static DEFINITIONS: &[Definition] = &[
         "Networks whose hosts may connect over TCP. There is no other identity check on TCP yet."
     ),
     row!(
+        listen.tcp_control,
+        Kind::Choice(&["refuse", "allow"]),
+        "refuse",
+        "Whether a client on TCP may change settings of the running forwarder; who it is, it only says itself."
+    ),
+    row!(
         export.root,
         Kind::Path,
         "",
@@ -215,5 +221,41 @@ pub static DEFINITIONS: &[Definition] = &[
         Kind::Count { min: 64, max: 16_777_216 },
         "65536",
         "Requests in the scheduler at once, over all clients; more wait in front of it, in the order in which they came."
+    ),
+    row!(
+        sharing.level,
+        Kind::Choice(&["none", "user", "job"]),
+        "job",
+        "What shares the store: users, or jobs below users; none orders all requests together."
+    ),
+    row!(
+        sharing.discipline,
+        Kind::Choice(&["sfq", "drr"]),
+        "sfq",
+        "How it is decided whose turn it is: start-time fair queueing or deficit round robin."
+    ),
+    row!(
+        sharing.cost,
+        Kind::Choice(&["bytes", "requests", "time"]),
+        "bytes",
+        "What is shared: bytes, requests, or the device's time as its model estimates it (modelled stores only)."
+    ),
+    row!(
+        sharing.quantum_bytes,
+        Kind::Bytes { min: KIB_4, max: Bytes::mib(256), multiple_of: Bytes(1) },
+        "1MiB",
+        "Bytes that a class of weight 1 may send in one round of drr."
+    ),
+    row!(
+        sharing.class_count_max,
+        Kind::Count { min: 2, max: 65_536 },
+        "1024",
+        "Users and jobs told apart at once; more share one class, named other."
+    ),
+    row!(
+        sharing.file_count_max,
+        Kind::Count { min: 1, max: 65_536 },
+        "1024",
+        "Files whose statistics are kept; the lightest make room for new ones and are added up as other."
     ),
 ];

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use forebay_units::Bytes;
 
-use super::Settings;
 use super::definition::{DEFINITIONS, Definition};
+use super::{Classes, Settings};
 
 /// What every environment variable of Forebay begins with.
 pub(super) const PREFIX: &str = "FOREBAY_";
@@ -27,6 +27,9 @@ pub const CLIENT_VARIABLES: &[&str] = &[
     "FOREBAY_TIMEOUT_MS",
     "FOREBAY_DEMO_QUICK",
 ];
+
+/// The section whose keys are names.
+const CLASSES: &str = "classes";
 
 /// Where a value was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +71,7 @@ pub struct Sources {
     file: BTreeMap<&'static str, (String, Origin)>,
     environment: BTreeMap<&'static str, (String, Origin)>,
     flags: BTreeMap<&'static str, (String, Origin)>,
+    classes: Classes,
     faults: Vec<Fault>,
 }
 
@@ -141,7 +145,7 @@ impl Sources {
 
     /// Settles every setting, or says everything that is wrong.
     pub fn resolve(mut self) -> Result<Settings, Error> {
-        let mut settings = Settings::blank();
+        let mut settings = Settings { classes: self.classes, ..Settings::blank() };
         for definition in DEFINITIONS {
             let key = definition.key;
             let (text, origin) = [&mut self.flags, &mut self.environment, &mut self.file]
@@ -178,10 +182,31 @@ impl Sources {
                     origin,
                     allowed: definition.kind.to_string(),
                 }),
+                (None, toml::Value::Table(names), _) if key == CLASSES => {
+                    self.class_tables(names, path);
+                }
                 (None, toml::Value::Table(inner), _) if prefix.is_empty() && is_section(&key) => {
                     self.table(&key, inner, path);
                 }
                 (None, value, _) => self.unknown_key(&key, &value.to_string(), origin),
+            }
+        }
+    }
+
+    /// `[classes.NAME]`: any name, the keys of a class.
+    fn class_tables(&mut self, names: &toml::Table, path: &Path) {
+        for (name, keys) in names {
+            let single = toml::Table::from_iter([(String::new(), keys.clone())]);
+            for (key, value) in keys.as_table().unwrap_or(&single) {
+                let text = spelled(value).unwrap_or_else(|| value.to_string());
+                if let Err(fault) = self.classes.set(name, key, &text) {
+                    self.faults.push(Fault {
+                        key: format!("{CLASSES}.{name}.{key}"),
+                        value: text,
+                        origin: Origin::File(path.to_owned()),
+                        allowed: fault.allowed,
+                    });
+                }
             }
         }
     }
@@ -196,6 +221,7 @@ impl Sources {
                 let mut sections: Vec<&str> =
                     DEFINITIONS.iter().map(|d| section_of(d.key)).collect();
                 sections.dedup();
+                sections.push(CLASSES);
                 sections
             }
         };

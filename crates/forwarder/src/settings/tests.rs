@@ -124,6 +124,36 @@ fn values_outside_their_range_or_without_their_unit_are_refused() {
 }
 
 #[test]
+fn classes_have_names_of_their_own() {
+    let settings = from_toml(
+        "[classes.climate]\nweight = 3\nlimit_bytes_per_second = \"100MiB\"\n\
+         [classes.\"user:1000\"]\nlimit_operations_per_second = 500\nat_limit = \"wait\"\n",
+    )
+    .unwrap();
+    let climate = settings.classes.of_job(1, "climate");
+    assert_eq!(climate.weight, Some(3));
+    assert_eq!(climate.limit_bytes_per_second, Some(class::Ceiling::PerSecond(100 << 20)));
+    assert_eq!(settings.classes.of_user(1000).at_limit, Some(class::AtLimit::Wait));
+    assert_eq!(from_toml(&settings.to_toml()).unwrap(), settings);
+}
+
+#[test]
+fn a_mistake_about_a_class_names_key_value_place_and_remedy() {
+    for (text, key) in [
+        ("[classes.a]\nweight = 0", "classes.a.weight"),
+        ("[classes.a]\nspeed = 1", "classes.a.speed"),
+        ("[classes]\na = 1", "classes.a."),
+        ("[classes.a]\nweight = true", "classes.a.weight"),
+        ("[classes.\"user:x\"]\nweight = 1", "classes.user:x.weight"),
+    ] {
+        let error = from_toml(text).unwrap_err();
+        assert_eq!(error.faults.len(), 1, "{error}");
+        assert_eq!(error.faults[0].key, key, "{error}");
+        assert!(error.to_string().contains("forebay.toml"), "{error}");
+    }
+}
+
+#[test]
 fn every_mistake_is_reported_at_once() {
     let error = from_toml("pool.bytes = 1\nstore.depth = true\nnonsense = 1").unwrap_err();
     assert_eq!(error.faults.len(), 3, "{error}");

@@ -8,7 +8,8 @@ use forebay_device::{PROFILES, Profile};
 use forebay_store::Faults;
 use forebay_units::{Bytes, Nanos};
 
-use super::{Bypass, Network, StoreEngine, StoreKind};
+use super::class::Ceiling;
+use super::{Bypass, Cost, Discipline, Level, Network, StoreEngine, StoreKind, TcpControl};
 
 /// Which values a setting takes. Its text form ([`fmt::Display`]) is the allowed range, for errors and reference texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,6 +44,16 @@ pub enum Kind {
         /// Longest allowed.
         max: Nanos,
     },
+    /// A size a second, or `none`.
+    ByteRate {
+        /// Largest allowed; the smallest is 1.
+        max: u64,
+    },
+    /// A number of requests a second, or `none`.
+    OperationRate {
+        /// Largest allowed; the smallest is 1.
+        max: u64,
+    },
     /// One of some words; upper and lower case are the same.
     Choice(&'static [&'static str]),
     /// A path, or empty for none.
@@ -68,6 +79,10 @@ pub enum Value {
     Factor(f64),
     /// A length of time.
     Duration(Nanos),
+    /// A size a second.
+    ByteRate(Ceiling),
+    /// A number of requests a second.
+    OperationRate(Ceiling),
     /// A word, or rules for faults; empty for none.
     Text(String),
     /// A path; none when empty.
@@ -96,6 +111,12 @@ impl Kind {
             }
             Self::Duration { min, max } => {
                 parse_duration(text).filter(|d| (min..=max).contains(d)).map(Value::Duration)
+            }
+            Self::ByteRate { max } => {
+                parse_rate(text, max, |text| Some(parse_bytes(text)?.0)).map(Value::ByteRate)
+            }
+            Self::OperationRate { max } => {
+                parse_rate(text, max, |text| text.parse().ok()).map(Value::OperationRate)
             }
             Self::Choice(words) => {
                 let word = words.iter().find(|word| word.eq_ignore_ascii_case(text))?;
@@ -148,6 +169,14 @@ fn parse_duration(text: &str) -> Option<Nanos> {
     number.checked_mul(factor).map(Nanos)
 }
 
+fn parse_rate(text: &str, max: u64, number: fn(&str) -> Option<u64>) -> Option<Ceiling> {
+    if text == "none" {
+        return Some(Ceiling::None);
+    }
+    let rate = number(text.strip_suffix("/s").unwrap_or(text).trim_end())?;
+    (1..=max).contains(&rate).then_some(Ceiling::PerSecond(rate))
+}
+
 fn parse_networks(text: &str) -> Option<Vec<Network>> {
     if text.is_empty() {
         return Some(Vec::new());
@@ -185,6 +214,12 @@ impl fmt::Display for Kind {
                     Value::Duration(min),
                     Value::Duration(max)
                 )
+            }
+            Self::ByteRate { max } => {
+                write!(f, "a size a second such as 100MiB/s, at most {max}, or none")
+            }
+            Self::OperationRate { max } => {
+                write!(f, "requests a second such as 500/s, at most {max}, or none")
             }
             Self::Choice(words) => write!(f, "{}", words.join(", ")),
             Self::Path => write!(f, "a path, or empty for none"),
@@ -226,6 +261,13 @@ impl fmt::Display for Value {
                     .expect("every number is a multiple of 1");
                 write!(f, "{}{unit}", time.0 / factor)
             }
+            Self::ByteRate(Ceiling::None) | Self::OperationRate(Ceiling::None) => {
+                f.write_str("none")
+            }
+            Self::ByteRate(Ceiling::PerSecond(rate)) => {
+                write!(f, "{}/s", Self::Bytes(Bytes(*rate)))
+            }
+            Self::OperationRate(Ceiling::PerSecond(rate)) => write!(f, "{rate}/s"),
             Self::Text(text) => f.write_str(text),
             Self::Path(path) => match path {
                 Some(path) => write!(f, "{}", path.display()),
@@ -313,4 +355,8 @@ macro_rules! choice_field {
 }
 
 choice_field!(StoreEngine { "auto" => Auto, "io_uring" => IoUring, "threads" => Threads });
+choice_field!(Discipline { "sfq" => Sfq, "drr" => Drr });
+choice_field!(Cost { "bytes" => Bytes, "requests" => Requests, "time" => Time });
+choice_field!(Level { "none" => None, "user" => User, "job" => Job });
+choice_field!(TcpControl { "refuse" => Refuse, "allow" => Allow });
 choice_field!(Bypass { "when-idle" => WhenIdle, "never" => Never });
