@@ -252,6 +252,10 @@ impl Engine {
         let buffer = io.buffers.pop().expect("one buffer went in");
         self.piece_moved(key, call, base, length, io.outcome, Some(buffer), events);
         self.spare_back(io);
+        if self.scheduler.is_recorded() {
+            let (request, moved) = (self.request_for(key), Bytes(self.parts[key].moved));
+            self.scheduler.note_immediate(now, Request { tag: 0, ..request }, moved);
+        }
         self.end_part_if_over(now, key, events);
     }
 
@@ -341,7 +345,8 @@ impl Engine {
         }
         let part = self.parts.remove(key).expect("it was just found");
         if let Stage::Dispatched(id) = part.stage {
-            self.scheduler.complete(now, id, Bytes(part.moved));
+            let errno = self.calls.get(part.call).map_or(0, |call| call.errno_of(&part));
+            self.scheduler.complete(now, id, Bytes(part.moved), errno);
         }
         self.privileged = self.privileged.filter(|privileged| *privileged != key);
         if let Some(call) = self.calls.get_mut(part.call) {

@@ -169,6 +169,18 @@ impl Call {
         }
     }
 
+    /// The error that one of its parts met, as a number; 0 for none.
+    pub(crate) fn errno_of(&self, part: &Part) -> u16 {
+        match self.fault {
+            Some((at, Some(errno)))
+                if at == part.base || (part.base..part.base + part.length()).contains(&at) =>
+            {
+                u16::try_from(errno.raw_os_error()).unwrap_or(u16::MAX)
+            }
+            _ => 0,
+        }
+    }
+
     pub(crate) fn outcome(&self) -> Result<Bytes, Errno> {
         match self.fault {
             Some((0, Some(errno))) => Err(errno),

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use forebay_pool::Pool;
 use forebay_sched::request::Access;
 use forebay_sched::scheduler::{Batch, Cancellation, Decision, Scheduler, Stats};
+use forebay_trace::{Named, Recorder, Traced};
 use forebay_units::{Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
 use rustix::io::Errno;
 use slotmap::SlotMap;
@@ -61,7 +62,7 @@ pub struct Counters {
 /// A scheduler, a store, and the requests between them.
 pub struct Engine {
     pub(crate) options: Options,
-    pub(crate) scheduler: Scheduler,
+    pub(crate) scheduler: Traced,
     pub(crate) store: Box<dyn Store>,
     pub(crate) pool: Pool,
     pub(crate) files: Files,
@@ -99,7 +100,7 @@ impl Engine {
         let options = Options { depth: options.depth.max(1), ..options };
         Self {
             options,
-            scheduler,
+            scheduler: scheduler.into(),
             store,
             pool,
             files: Files::default(),
@@ -128,8 +129,35 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub fn open(&mut self, how: OpenHow) -> Result<(FileKey, FileId), Errno> {
+        let name = if self.scheduler.is_recorded() { name_of(&how) } else { None };
         let opened = self.store.open(how)?;
-        Ok((self.files.insert(opened), opened.id))
+        let key = self.files.insert(opened);
+        let index = self.files.find(key).expect("it was just inserted").index;
+        self.scheduler.note_file(index, opened.id);
+        if let Some(name) = name {
+            self.scheduler.note_name(Named::File(index), &name);
+        }
+        Ok((key, opened.id))
+    }
+
+    /// Records from now on what the scheduler is told and decides.
+    pub fn record(&mut self, recorder: Recorder) {
+        self.scheduler.attach(recorder);
+    }
+
+    /// What records, to take finished blocks from and to give names to clients.
+    pub fn recorder(&mut self) -> Option<&mut Recorder> {
+        self.scheduler.recorder()
+    }
+
+    /// Records no more.
+    pub fn end_record(&mut self) -> Option<Recorder> {
+        self.scheduler.detach()
+    }
+
+    /// Notes the name of a client or class in the recording, if there is one.
+    pub fn note_name(&mut self, of: Named, text: &str) {
+        self.scheduler.note_name(of, text);
     }
 
     /// Closes a file once its calls are answered. With `answer_to`, an [`Event::Done`] for that
@@ -396,4 +424,17 @@ pub(crate) fn access_of(action: Action) -> Access {
         Action::Append | Action::Truncate(_) | Action::Allocate { .. } => Access::Alone,
         Action::Sync | Action::DataSync | Action::Advise { .. } => Access::Sync,
     }
+}
+
+/// What people call the file that is to be opened; known for a recording only, since it costs a system call.
+fn name_of(how: &OpenHow) -> Option<String> {
+    let path = match how {
+        OpenHow::Beneath { path, .. } => path.clone().into_os_string().into_encoded_bytes(),
+        OpenHow::Descriptor(descriptor) => {
+            use std::os::fd::AsRawFd as _;
+            let link = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+            rustix::fs::readlink(link, Vec::new()).ok()?.into_bytes()
+        }
+    };
+    Some(String::from_utf8_lossy(&path).into_owned())
 }

@@ -3,7 +3,8 @@
 //!
 //! What must hold, whatever the seed: every call of a client that stays is answered exactly once;
 //! what a client reads is what was written (its own region byte by byte, the shared region never
-//! torn); at the end nothing is in flight and every byte of the pool is back.
+//! torn); at the end nothing is in flight and every byte of the pool is back. Each run is recorded,
+//! and its trace leads a fresh scheduler to the same decisions.
 //!
 //! `FOREBAY_SEED=n cargo test -p forebay-engine` replays one seed; `FOREBAY_SEEDS=n` runs n of them.
 
@@ -14,9 +15,11 @@ use forebay_engine::{
     Action, CallKey, Engine, Event, FileKey, Options, Order, Origin, Ranges, Sink,
 };
 use forebay_pool::{Pool, PoolOptions};
-use forebay_sched::policies::{self, PolicyName, PolicySettings};
+use forebay_sched::policies::PolicyName;
+use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::policy::Limits;
-use forebay_sched::scheduler::{Scheduler, SchedulerOptions};
+use forebay_sched::scheduler::SchedulerOptions;
+use forebay_trace::{Checker, Header, Reader, Recorder, RecorderOptions, Setup};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
 use rustix::io::Errno;
 
@@ -154,6 +157,8 @@ struct World {
     random: Random,
     engine: Engine,
     pool: Pool,
+    /// What the scheduler was made with.
+    setup: Setup,
     file: FileKey,
     asked: HashMap<u64, Asked>,
     /// What each client knows its region to hold; `None` where an error left it open.
@@ -172,22 +177,25 @@ fn world(seed: u64, policy: PolicyName, trouble: u64) -> World {
     let capacity = Bytes::kib(768 + random.below(2048));
     let options = PoolOptions { reserve: Some(Bytes::kib(256)), ..PoolOptions::new(capacity) };
     let pool = Pool::with_options(options).expect("a small pool");
-    let policy = policies::build(policy, &PolicySettings::from(Limits::default()));
     let options = SchedulerOptions {
         queue_requests_max: 4 + random.below(60) as usize,
         ..SchedulerOptions::default()
     };
-    let scheduler = Scheduler::new(options, policy);
+    let hbrr_quantum = HbrrQuantum::Ranges(8);
+    let setup = Setup { policy, options, limits: Limits::default(), hbrr_quantum };
+    let scheduler = setup.scheduler();
     let options = Options {
         depth: 1 + random.below(4) as usize,
         chunk_bytes: Bytes::kib(128),
         ..Options::default()
     };
     let mut engine = Engine::new(options, scheduler, Box::new(store), pool.clone());
+    engine.record(Recorder::new(RecorderOptions::default(), 0));
     let (file, _) = engine.open(OpenHow::Beneath { path: "f".into(), flags: 0 }).expect("opens");
     let known = vec![vec![Some(0); (REGION_BYTES + BLOCKS * BLOCK_BYTES) as usize]; CLIENTS];
     let (asked, next_tag, now) = (HashMap::new(), 1, Timestamp(0));
-    World { random, engine, pool, file, asked, known, next_tag, now, trouble, may_be_torn: false }
+    let may_be_torn = false;
+    World { random, engine, pool, setup, file, asked, known, next_tag, now, trouble, may_be_torn }
 }
 
 impl World {
@@ -403,6 +411,24 @@ fn run(seed: u64, trouble: u64) {
     let mut events = Vec::new();
     world.engine.close(world.file, None, &mut events);
     assert_eq!(world.engine.open_files_count(), 0);
+    let scheduled = world.engine.scheduler_stats();
+    let decided = check_trace(&mut world);
+    assert!(decided >= scheduled.submitted + scheduled.batches, "{decided} of {scheduled:?}");
+}
+
+/// Plays the recording to a fresh scheduler; how many decisions were the same.
+fn check_trace(world: &mut World) -> u64 {
+    let (blocks, totals) = world.engine.end_record().expect("it is recorded").finish();
+    assert_eq!(totals.lost_events, 0);
+    let mut trace = Header::default().to_bytes();
+    blocks.for_each(|mut block| trace.extend(block.seal()));
+    trace.extend(totals.to_bytes());
+    let mut checker = Checker::new(world.setup.scheduler(), world.setup.policy_settings());
+    for record in Reader::new(&trace).expect("it was just written") {
+        let record = record.expect("it is whole");
+        checker.check(&record).unwrap_or_else(|difference| panic!("{difference}"));
+    }
+    checker.decisions_count()
 }
 
 fn seeds() -> Box<dyn Iterator<Item = u64>> {

@@ -156,6 +156,11 @@ impl Recorder {
         self.finished.pop_front()
     }
 
+    /// The time of the latest event.
+    pub fn now(&self) -> Timestamp {
+        Timestamp(self.context.time)
+    }
+
     /// Whether a block is finished.
     pub fn has_block(&self) -> bool {
         !self.finished.is_empty()

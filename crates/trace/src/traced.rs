@@ -49,6 +49,11 @@ impl Traced {
         self.recorder.take().map(|recorder| *recorder)
     }
 
+    /// Whether calls are taken down.
+    pub fn is_recorded(&self) -> bool {
+        self.recorder.is_some()
+    }
+
     /// What takes the calls down, to take finished blocks from.
     pub fn recorder(&mut self) -> Option<&mut Recorder> {
         self.recorder.as_deref_mut()
@@ -167,9 +172,9 @@ impl Traced {
     ///
     /// # Errors
     /// As [`Scheduler::retire`].
-    pub fn retire(&mut self, now: Timestamp, file: FileIndex) -> Result<(), FileBusy> {
+    pub fn retire(&mut self, file: FileIndex) -> Result<(), FileBusy> {
         self.scheduler.retire(file)?;
-        self.record(now, &Event::Retire { file });
+        self.note(&Event::Retire { file });
         Ok(())
     }
 
@@ -180,17 +185,32 @@ impl Traced {
     }
 
     /// Notes which file an index stands for from now on.
-    pub fn note_file(&mut self, now: Timestamp, file: FileIndex, id: FileId) {
-        self.record(now, &Event::File { file, id });
+    pub fn note_file(&mut self, file: FileIndex, id: FileId) {
+        self.note(&Event::File { file, id });
     }
 
     /// Notes a name for people.
-    pub fn note_name(&mut self, now: Timestamp, of: Named, text: &str) {
-        self.record(now, &Event::Name { of, text });
+    pub fn note_name(&mut self, of: Named, text: &str) {
+        self.note(&Event::Name { of, text });
     }
 
-    /// Notes a setting that was changed while running.
-    pub fn note_setting(&mut self, now: Timestamp, key: &str, value: &str) {
+    /// Records what has no time of its own: as late as the event before.
+    fn note(&mut self, event: &Event<'_>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(recorder.now(), event);
+        }
+    }
+
+    /// Changes something at the scheduler that has no call of its own here, and takes down which
+    /// setting was given which value.
+    pub fn change<R>(
+        &mut self,
+        now: Timestamp,
+        key: &str,
+        value: &str,
+        change: impl FnOnce(&mut Scheduler) -> R,
+    ) -> R {
         self.record(now, &Event::Setting { key, value });
+        change(&mut self.scheduler)
     }
 }

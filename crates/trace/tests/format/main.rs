@@ -67,7 +67,7 @@ fn owned() -> impl Strategy<Value = Owned> {
         6 => (request(), any::<bool>(), fate()).prop_map(|(r, room, fate)| Submit(r, room, fate)),
         2 => (request(), any::<u64>()).prop_map(|(r, moved)| Immediate(r, moved)),
         4 => (asked(), vec(seq(), 0..20)).prop_map(|(a, m)| Dispatch(a, m)),
-        1 => (asked(), 0..1 << 30_u64).prop_map(|(a, w)| Wait(a, w)),
+        1 => (asked(), 0..1_u64 << 30).prop_map(|(a, w)| Wait(a, w)),
         1 => asked().prop_map(Idle),
         1 => seq().prop_map(Ready),
         6 => (seq(), prop_oneof![3 => Just(0), 1 => any::<u16>()], any::<u64>())
