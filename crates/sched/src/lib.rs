@@ -31,6 +31,7 @@ pub mod request;
 pub mod runs;
 pub mod scheduler;
 mod seq_queue;
+pub mod sharing;
 mod slot_list;
 mod stats;
 mod sweep;

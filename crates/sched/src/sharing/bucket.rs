@@ -1,0 +1,103 @@
+//! Token bucket: a limit that is exact over any interval.
+//!
+//! Source:      the generic cell rate algorithm (ITU-T I.371, annex A, virtual scheduling), as the
+//!              form of Lustre's token bucket filter NRS policy; token buckets after Turner 1986.
+//! Idea:        instead of tokens that are refilled, one moment: when the bucket would be full
+//!              again if nothing more were taken. What is missing until then is the *level*; whoever
+//!              finds a level of at most the burst may take, as much as it likes, and waits afterwards.
+//! Units:       requests, bytes or cost; rate in units a second, burst in units, level in units
+//!              times 10^9. Time in nanoseconds.
+//! Cost:        every operation O(1), no timer; 48 bytes.
+//! Deviations:  1. Lustre counts requests and refills by timer steps, which loses what a step does
+//!                 not divide; here the remainder of the division is kept, so nothing is lost.
+//!              2. A batch larger than the burst goes when the level allows, and leaves debt; Lustre
+//!                 knows no sizes.
+//! Loses when:  the device is shared with something that it does not see: a limit is no guarantee.
+//!
+//! Bound: in any interval of length `t`, what is taken is at most `burst + rate · t` and one batch.
+//! One that always wants takes at least `rate · t − burst` less one batch. A new rate keeps the level.
+
+use forebay_units::{Nanos, Timestamp};
+
+use super::settings::Rate;
+
+const SECOND: u128 = 1_000_000_000;
+
+/// A limit and how far it is used up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bucket {
+    rate: Rate,
+    /// The burst as time: how long it takes to refill, rounded down.
+    burst_time: Nanos,
+    /// When the bucket is full again, apart from `remainder / rate` nanoseconds (the "theoretical arrival time").
+    full_at: Timestamp,
+    /// Below `rate`.
+    remainder: u64,
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(super) fn new(rate: Rate) -> Self {
+        let mut bucket =
+            Self { rate, burst_time: Nanos::ZERO, full_at: Timestamp(0), remainder: 0 };
+        bucket.burst_time = bucket.burst_as_time();
+        bucket
+    }
+
+    /// Changes rate and burst; what is missing stays missing.
+    pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate) {
+        let level = self.level(now);
+        self.rate = rate;
+        self.burst_time = self.burst_as_time();
+        self.set_level(now, level);
+    }
+
+    /// From when on something may be taken.
+    pub(super) fn free_at(&self) -> Timestamp {
+        let round_up = Nanos(u64::from(self.remainder > 0));
+        Timestamp((self.full_at + round_up).0.saturating_sub(self.burst_time.0))
+    }
+
+    /// Takes `units`, whether or not it may.
+    pub(super) fn take(&mut self, now: Timestamp, units: u64) {
+        self.set_level(now, self.level(now) + u128::from(units) * SECOND);
+    }
+
+    /// Gives `units` back; a full bucket stays full.
+    pub(super) fn give_back(&mut self, now: Timestamp, units: u64) {
+        self.set_level(now, self.level(now).saturating_sub(u128::from(units) * SECOND));
+    }
+
+    /// Forgives what would take longer than `debt` to pay, beyond the burst.
+    pub(super) fn forgive(&mut self, now: Timestamp, debt: Nanos) {
+        let most = now + self.burst_time + debt;
+        if self.full_at > most {
+            (self.full_at, self.remainder) = (most, 0);
+        }
+    }
+
+    /// Whether nothing is missing.
+    pub(super) fn is_full(&self, now: Timestamp) -> bool {
+        self.level(now) == 0
+    }
+
+    /// What is missing, in units times 10^9.
+    fn level(&self, now: Timestamp) -> u128 {
+        if self.full_at < now {
+            return 0;
+        }
+        let left = u128::from((self.full_at - now).0);
+        left * u128::from(self.rate.per_second) + u128::from(self.remainder)
+    }
+
+    fn set_level(&mut self, now: Timestamp, level: u128) {
+        let rate = u128::from(self.rate.per_second);
+        self.full_at = now + Nanos(u64::try_from(level / rate).unwrap_or(u64::MAX));
+        self.remainder = (level % rate) as u64;
+    }
+
+    fn burst_as_time(&self) -> Nanos {
+        let time = u128::from(self.rate.burst) * SECOND / u128::from(self.rate.per_second);
+        Nanos(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+}
