@@ -6,14 +6,15 @@ use forebay_device::Profile;
 use forebay_engine::store::Store;
 use forebay_engine::{Engine, Options};
 use forebay_pool::{Pool, PoolOptions};
-use forebay_sched::policies::hbrr::HbrrQuantum;
-use forebay_sched::policies::{self, PolicyName, PolicySettings};
+use forebay_sched::policies::PolicyName;
+use forebay_sched::policies::hbrr::{HbrrQuantum, HbrrSettings};
 use forebay_sched::policy::Limits;
-use forebay_sched::scheduler::{Bypass, GuardMode, Scheduler, SchedulerOptions};
+use forebay_sched::scheduler::{Bypass, GuardMode, SchedulerOptions};
 use forebay_store::{
     Faults, Faulty, MemoryOptions, MemoryStore, Modelled, PosixEngine, PosixOptions, PosixStore,
     TimeScale,
 };
+use forebay_trace::Setup;
 use forebay_units::{Bytes, Direction, Nanos};
 
 use crate::Error;
@@ -23,8 +24,8 @@ use crate::settings::{self, Settings, StoreEngine, StoreKind};
 /// The request size at which order matters most, and at which devices are asked whether it does.
 const SMALL_REQUEST: Bytes = Bytes::kib(8);
 
-/// The engine that the settings ask for, and its pool.
-pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool), Error> {
+/// The engine that the settings ask for, its pool, and what its scheduler was made with.
+pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool, Setup), Error> {
     let pool = pool(&settings.pool, &settings.session)?;
     let store = store(settings)?;
     let depth = match settings.store.depth {
@@ -33,8 +34,8 @@ pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool), Error> {
     };
     let options =
         Options { depth, chunk_bytes: settings.session.chunk_bytes_max, ..Options::default() };
-    let scheduler = scheduler(settings)?;
-    Ok((Engine::new(options, scheduler, store, pool.clone()), pool))
+    let setup = setup(settings)?;
+    Ok((Engine::new(options, setup.scheduler(), store, pool.clone()), pool, setup))
 }
 
 fn pool(settings: &settings::Pool, session: &settings::Session) -> Result<Pool, Error> {
@@ -110,10 +111,10 @@ fn profile(name: &str) -> Result<Profile, Error> {
         .map_err(|error| Error::Setting { key: "store.kind", text: error.to_string() })
 }
 
-fn scheduler(settings: &Settings) -> Result<Scheduler, Error> {
+fn setup(settings: &Settings) -> Result<Setup, Error> {
     let given = &settings.scheduler;
     let is_by_bytes = given.policy == "hbrr-bytes";
-    let name: PolicyName = match is_by_bytes {
+    let policy: PolicyName = match is_by_bytes {
         true => PolicyName::Hbrr,
         false => parse("scheduler.policy", &given.policy)?,
     };
@@ -135,11 +136,11 @@ fn scheduler(settings: &Settings) -> Result<Scheduler, Error> {
         },
         queue_requests_max: given.queue_requests_max as usize,
     };
-    let mut settings = PolicySettings::from(limits);
-    if is_by_bytes {
-        settings.hbrr.quantum = HbrrQuantum::Bytes(given.run_bytes_max);
-    }
-    Ok(Scheduler::new(options, policies::build(name, &settings)))
+    let hbrr_quantum = match is_by_bytes {
+        true => HbrrQuantum::Bytes(given.run_bytes_max),
+        false => HbrrSettings::default().quantum,
+    };
+    Ok(Setup { policy, options, limits, hbrr_quantum })
 }
 
 /// How long a policy may wait for a better batch: nothing where the device gains nothing from order.

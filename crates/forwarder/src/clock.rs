@@ -18,6 +18,11 @@ impl Clock {
         Timestamp(monotonic_ns() - self.origin_ns)
     }
 
+    /// The wall clock at time 0, in nanoseconds since 1970, as it stands today.
+    pub(crate) fn wall_base_ns(self) -> u64 {
+        ns_of(clock_gettime(ClockId::Realtime)).saturating_sub(self.now().0)
+    }
+
     /// A time as the kernel's monotonic clock shows it; never zero, which timers take for "never".
     pub(crate) fn absolute(self, time: Timestamp) -> Timespec {
         let ns = self.origin_ns.saturating_add(time.0).max(1);
@@ -29,7 +34,10 @@ impl Clock {
 }
 
 fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    let part = |n: i64| u64::try_from(n).expect("the monotonic clock counts from boot");
+    ns_of(clock_gettime(ClockId::Monotonic))
+}
+
+fn ns_of(time: Timespec) -> u64 {
+    let part = |n: i64| u64::try_from(n).expect("clocks count from boot or from 1970");
     part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
 }

@@ -22,6 +22,7 @@ pub mod settings;
 mod shard;
 mod shared;
 pub mod status;
+mod tape;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -122,14 +123,20 @@ impl Forwarder {
     pub fn bind(settings: &Settings) -> Result<Self, Error> {
         let listeners = listen(settings)?;
         let endpoints = listeners.iter().map(|listener| listener.endpoint().clone()).collect();
-        let (engine, pool) = assemble::engine(settings)?;
+        let (engine, pool, setup) = assemble::engine(settings)?;
         let stop = Arc::new(
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(Error::System)?,
         );
         let watched = rustix::io::fcntl_dupfd_cloexec(&*stop, 0).map_err(Error::System)?;
         let (allowed, limits) = (settings.listen.tcp_allow.clone(), settings.session.clone());
-        let shard =
+        let mut shard =
             Shard::new(listeners, watched, allowed, limits, engine, pool).map_err(Error::System)?;
+        if let Some(path) = &settings.trace.file {
+            shard.record(path, settings, &setup).map_err(|error| {
+                let text = format!("{}: {error}; name a file that can be written", path.display());
+                Error::Setting { key: "trace.file", text }
+            })?;
+        }
         Ok(Self { shard, endpoints, stop })
     }
 

@@ -48,6 +48,8 @@ pub struct Settings {
     pub sharing: Sharing,
     /// What was said about single classes.
     pub classes: Classes,
+    /// Whether everything is taken down.
+    pub trace: Trace,
 }
 
 /// Where the forwarder listens; at least one of the two.
@@ -211,6 +213,15 @@ pub enum Cost {
     Time,
 }
 
+/// Whether everything is taken down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// File for a trace of all requests and decisions; none records nothing.
+    pub file: Option<PathBuf>,
+    /// Memory for what is not written yet.
+    pub buffer_bytes: Bytes,
+}
+
 /// When a request skips the policy, apart from its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {
@@ -278,6 +289,7 @@ impl Settings {
                 file_count_max: 0,
             },
             classes: Classes::default(),
+            trace: Trace { file: None, buffer_bytes: Bytes::ZERO },
             scheduler: Scheduler {
                 policy: String::new(),
                 guard: String::new(),

@@ -8,11 +8,14 @@
 //! done. So a connection that has bytes to send waits for room in its socket, a paused one for
 //! memory, and the engine for its store, a timer or a request; nothing waits for the loop.
 
+use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use forebay_engine::{Engine, Event};
 use forebay_pool::Pool;
 use forebay_session::server::Limits;
+use forebay_trace::{Header, Recorder, RecorderOptions, Setup};
 use forebay_transport::{Listener, Peer, Stream};
 use forebay_units::{Bytes, Nanos, Timestamp};
 use rustix::buffer::spare_capacity;
@@ -23,9 +26,10 @@ use slotmap::{Key, KeyData, SlotMap, new_key_type};
 use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::connection::{Connection, Ending, turn_away};
-use crate::settings::{self, Network};
+use crate::settings::{self, Network, Settings};
 use crate::shared::Shared;
 use crate::status::Status;
+use crate::tape::Tape;
 
 new_key_type! {
     /// A connection; its number is at least 2^32, so that smaller ones are free for [`Token`].
@@ -75,6 +79,7 @@ pub(crate) struct Shard {
     /// While stopping: when to give up on what is not answered.
     stops_at: Option<Timestamp>,
     next_stall_check: Timestamp,
+    tape: Option<Tape>,
 }
 
 impl Shard {
@@ -115,7 +120,42 @@ impl Shard {
             is_accepting: true,
             stops_at: None,
             next_stall_check: Timestamp(0),
+            tape: None,
         })
+    }
+
+    /// Takes down from now on what the engine's scheduler is told and decides.
+    pub(crate) fn record(
+        &mut self,
+        path: &Path,
+        settings: &Settings,
+        setup: &Setup,
+    ) -> io::Result<()> {
+        let options = RecorderOptions::within(settings.trace.buffer_bytes.0 as usize);
+        let own = settings.entries().map(|(key, value)| (key.to_owned(), value));
+        let header = Header {
+            source: concat!("forebay ", env!("CARGO_PKG_VERSION")).into(),
+            clock_base_ns: self.clock.wall_base_ns(),
+            settings: setup.entries().into_iter().chain(own).collect(),
+        };
+        self.tape = Some(Tape::create(path, &header, options)?);
+        self.shared.engine.record(Recorder::new(options, 0));
+        Ok(())
+    }
+
+    /// Ends the trace, if there is one.
+    fn end_record(&mut self) {
+        let (tape, recorder) = (self.tape.take(), self.shared.engine.end_record());
+        let (Some(tape), Some(recorder)) = (tape, recorder) else { return };
+        match tape.finish(recorder) {
+            Ok(totals) if totals.lost_events > 0 => crate::log::warn(format_args!(
+                "the trace lacks {} of {} events: its disk was too slow; raise trace.buffer_bytes",
+                totals.lost_events,
+                totals.events + totals.lost_events
+            )),
+            Ok(_) => {}
+            Err(error) => crate::log::warn(format_args!("the trace is not whole: {error}")),
+        }
     }
 
     /// Runs until told to stop.
@@ -147,7 +187,11 @@ impl Shard {
             }
             self.settle();
             self.drop_stalled();
+            if let (Some(tape), Some(recorder)) = (&mut self.tape, self.shared.engine.recorder()) {
+                tape.exchange(recorder);
+            }
             if self.has_stopped() {
+                self.end_record();
                 return Ok(self.shared.status());
             }
         }

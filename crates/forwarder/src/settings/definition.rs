@@ -258,4 +258,16 @@ pub static DEFINITIONS: &[Definition] = &[
         "1024",
         "Files whose statistics are kept; the lightest make room for new ones and are added up as other."
     ),
+    row!(
+        trace.file,
+        Kind::Path,
+        "",
+        "File for a trace of all requests, decisions and completions, made anew at the start. None records nothing."
+    ),
+    row!(
+        trace.buffer_bytes,
+        Kind::Bytes { min: Bytes::kib(128), max: Bytes::mib(GIB), multiple_of: Bytes(1) },
+        "4MiB",
+        "Memory for the part of the trace that is not written yet; when it is full, events are lost and counted."
+    ),
 ];
