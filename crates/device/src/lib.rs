@@ -27,6 +27,7 @@ mod profile;
 mod random;
 mod rate;
 mod seek;
+mod time_scale;
 
 pub use device::{Device, Statistics};
 pub use disk::Disk;
@@ -35,3 +36,4 @@ pub use profile::{Medium, PROFILES, Profile, RANDOM_SPAN, UnknownProfile};
 pub use random::SplitMix64;
 pub use rate::Rate;
 pub use seek::SeekCurve;
+pub use time_scale::{TimeScale, TimeScaleError};

@@ -14,8 +14,10 @@ mod placement;
 mod posix;
 mod slab;
 
+pub use forebay_device::{TimeScale, TimeScaleError};
+
 pub use faults::{Faults, FaultsError};
 pub use faulty::Faulty;
 pub use memory::{MemoryOptions, MemoryStore};
-pub use modelled::{Modelled, TimeScale, TimeScaleError};
+pub use modelled::Modelled;
 pub use posix::{PosixEngine, PosixOptions, PosixStore};

@@ -11,23 +11,13 @@
 //! ([`Store::try_now`] declines). A sync waits until the device is idle; what only changes
 //! metadata is not charged.
 
-use std::fmt;
-
-use forebay_device::{Device, Profile};
+use forebay_device::{Device, Profile, TimeScale};
 use forebay_engine::store::{Attributes, Io, OpenHow, Opened, Operation, Store, StoreFile, Wake};
 use forebay_units::{Bytes, Direction, Offset, Timestamp};
 use rustix::io::Errno;
 
 use crate::held::{Held, earlier};
 use crate::placement::Placement;
-
-const MILLION: u64 = 1_000_000;
-
-/// How much real time a nanosecond of the device takes: 1, or less to have a test finish sooner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeScale {
-    millionths: u64,
-}
 
 /// A store behind a device model, in real time.
 #[derive(Debug)]
@@ -179,54 +169,6 @@ impl<S: Store> Store for Modelled<S> {
     }
 }
 
-impl TimeScale {
-    /// The device's own time.
-    pub const ONE: Self = Self { millionths: MILLION };
-    /// Below a tenth, timers are not exact enough for the times of a disk.
-    pub const MIN: f64 = 0.1;
-    /// Enough for a device that is slow enough to watch.
-    pub const MAX: f64 = 100.0;
-
-    /// A scale of `factor`, to a millionth.
-    ///
-    /// # Errors
-    /// If it is not between [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
-    pub fn new(factor: f64) -> Result<Self, TimeScaleError> {
-        if !(Self::MIN..=Self::MAX).contains(&factor) {
-            return Err(TimeScaleError { factor });
-        }
-        Ok(Self { millionths: (factor * MILLION as f64).round() as u64 })
-    }
-
-    fn to_virtual(self, real: Timestamp) -> Timestamp {
-        Timestamp(multiply_divide(real.0, MILLION, self.millionths))
-    }
-
-    fn to_real(self, virtual_time: Timestamp) -> Timestamp {
-        Timestamp(multiply_divide(virtual_time.0, self.millionths, MILLION))
-    }
-}
-
-fn multiply_divide(value: u64, by: u64, divisor: u64) -> u64 {
-    let result = u128::from(value) * u128::from(by) / u128::from(divisor);
-    u64::try_from(result).unwrap_or(u64::MAX)
-}
-
-/// A time scale that is out of range.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TimeScaleError {
-    factor: f64,
-}
-
-impl fmt::Display for TimeScaleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (min, max) = (TimeScale::MIN, TimeScale::MAX);
-        write!(f, "time scale {} is out of range: {min} to {max}", self.factor)
-    }
-}
-
-impl std::error::Error for TimeScaleError {}
-
 #[cfg(test)]
 mod tests {
     use forebay_pool::{Pool, Share};
@@ -339,10 +281,6 @@ mod tests {
         let (slow, fast) = (one.run(read(1 << 20), KIB_8), tenth.run(read(1 << 20), KIB_8));
         assert!(fast.0.abs_diff(slow.0 / 10) < 10, "{slow:?} {fast:?}");
         assert_eq!(tenth.counter("busy_ns"), one.counter("busy_ns"));
-        let error = TimeScale::new(0.05).unwrap_err().to_string();
-        assert_eq!(error, "time scale 0.05 is out of range: 0.1 to 100");
-        assert!(TimeScale::new(f64::NAN).is_err());
-        assert_eq!(TimeScale::new(1.0), Ok(TimeScale::ONE));
     }
 
     #[test]

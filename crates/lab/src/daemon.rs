@@ -1,0 +1,145 @@
+//! The daemon: a process of its own that is the disk, so that the disk outlives whoever set it up.
+//!
+//! It holds a lock for as long as it lives, ignores what would end it (a disk that goes away
+//! under a mounted file system loses data and may hang the machine), and ends by itself when its
+//! file system is unmounted.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command as Program, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{setpriority_process, setsid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::error::Error;
+use crate::fuse::connection::Connection;
+use crate::server::Server;
+use crate::settings::Settings;
+
+/// The program that is the daemon.
+const PROGRAM: &str = "forebay-lab-disk";
+
+/// What it says when the disk can be used.
+const READY: &str = "ready";
+
+/// Its answers are due to a few microseconds; nothing on the machine is more urgent.
+const NICE: i32 = -20;
+
+/// Where a disk keeps what; all below one directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pub(crate) directory: PathBuf,
+}
+
+impl Places {
+    pub(crate) fn settings(&self) -> PathBuf {
+        self.directory.join("settings.json")
+    }
+
+    /// Held by the daemon.
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.directory.join("lock")
+    }
+
+    /// What the daemon says when something is wrong.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    /// Where the daemon's file system is mounted.
+    pub(crate) fn fuse(&self) -> PathBuf {
+        self.directory.join("fuse")
+    }
+
+    /// Where the disk's own file system is mounted.
+    pub(crate) fn mount_point(&self) -> PathBuf {
+        self.directory.join("mnt")
+    }
+
+    /// Whether a daemon is alive.
+    pub(crate) fn is_served(&self) -> bool {
+        let Ok(lock) = File::open(self.lock()) else { return false };
+        flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+    }
+
+    pub(crate) fn read_settings(&self) -> Result<Settings, Error> {
+        let path = self.settings();
+        let text = std::fs::read_to_string(&path).map_err(Error::file(&path))?;
+        let settings: Settings = serde_json::from_str(&text)
+            .map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+/// Is the disk that the settings in `directory` describe, until it is unmounted: what the daemon's program does.
+///
+/// # Errors
+/// If another daemon has this directory, or the kernel refuses something.
+pub fn serve(directory: &Path) -> Result<(), Error> {
+    let places = Places { directory: directory.to_owned() };
+    let settings = places.read_settings()?;
+    let lock = File::create(places.lock()).map_err(Error::file(&places.lock()))?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        .map_err(Error::io(format!("another daemon serves {}", directory.display())))?;
+    // A session of its own: what a terminal sends to those before it does not come here.
+    setsid().map_err(Error::io("a session"))?;
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
+            .map_err(Error::io("signals"))?;
+    }
+    setpriority_process(None, NICE).map_err(Error::io("a higher priority"))?;
+    let server = Server::new(&settings, Connection::mount(&places.fuse())?)?;
+    let mut output = std::io::stdout();
+    writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::io("saying so"))?;
+    server.run().map_err(Error::io("serving the disk"))?;
+    drop(lock);
+    Ok(())
+}
+
+/// Starts a daemon and waits until its file system is mounted.
+pub(crate) fn start(places: &Places) -> Result<(), Error> {
+    let log = File::create(places.log()).map_err(Error::file(&places.log()))?;
+    let mut program = Program::new(find()?);
+    program.arg(&places.directory).current_dir("/");
+    program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    let mut child = program.spawn().map_err(Error::io(PROGRAM))?;
+    let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
+    let mut said = String::new();
+    output.read_line(&mut said).map_err(Error::io(PROGRAM))?;
+    if said.trim() == READY {
+        reap(child);
+        return Ok(());
+    }
+    let ended = child.wait().map_err(Error::io(PROGRAM))?;
+    let mut said = String::new();
+    // Without the log the exit code has to do.
+    let _ = File::open(places.log()).and_then(|mut log| log.read_to_string(&mut said));
+    Err(Error::failed(format!("{PROGRAM} ended with {ended}: {}", said.trim())))
+}
+
+/// A child that is not waited for stays in the process table; the thread ends with the daemon or with this process.
+fn reap(mut child: std::process::Child) {
+    std::thread::spawn(move || child.wait());
+}
+
+/// The daemon's program, built or installed with the running one.
+fn find() -> Result<PathBuf, Error> {
+    let program = std::env::current_exe()
+        .and_then(|path| path.canonicalize())
+        .map_err(Error::io("cannot find out where this program is"))?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    // Tests run one folder below the programs that they start.
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    let candidates = [folder.join(PROGRAM), folder.join("../lib/forebay").join(PROGRAM)];
+    candidates.iter().find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
+        let [here, installed] = &candidates;
+        let places = format!("{} nor {}", here.display(), installed.display());
+        Error::fix(format!("neither {places} is there; build it with `make build`"))
+    })
+}
