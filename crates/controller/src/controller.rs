@@ -1,0 +1,536 @@
+//! The controller's calls.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay_sched::{Access, Cancellation, Policy, Scheduler, SchedulerOptions};
+use forebay_trace::Traced;
+use forebay_units::{ByteRange, Bytes, OFFSET_MAX, Timestamp};
+
+use crate::active::{self, Active};
+use crate::alarm::{Sleeper, Timer};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::files::Files;
+use crate::fork::Maker;
+use crate::locked::{Decided, Locked};
+use crate::operation::{Batch, Delivery, Hint, Notice, Outcome, Submission, Ticket, Turn};
+use crate::options::Options;
+use crate::ring::{Asked, ENTRIES, Operation, Ring};
+use crate::slots::{Slots, Stage};
+use crate::statistics::Published;
+use crate::waiting::{Place, Places};
+
+pub use crate::statistics::Snapshot;
+
+/// The longest that [`Hint::MoreFollows`] may hold dispatch back.
+const HOLD_MAX: forebay_units::Nanos = forebay_units::Nanos::secs(1);
+
+/// One scheduler, shared by any number of threads. Cheap to clone; all clones are one controller.
+///
+/// # Call-backs
+///
+/// A call-back may submit, complete, cancel, hint and switch. What follows from that is dispatched
+/// after it has returned, by the same thread at the latest. So it may not wait for it: [`wait`](Self::wait),
+/// [`drain`](Self::drain) and [`close`](Self::close) answer [`Error::InCallBack`]. A call-back that takes long holds up
+/// the thread that happens to run it, not the controller: no lock is held.
+#[derive(Clone)]
+pub struct Controller {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all clones share.
+pub(crate) struct Shared {
+    lock: Mutex<Locked>,
+    pub(crate) ring: Ring,
+    pub(crate) slots: Slots,
+    pub(crate) delivery: Delivery,
+    pub(crate) clock: Clock,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) timer: Option<Timer>,
+    /// Where those sleep whose request has to wait for its turn.
+    pub(crate) places: Places,
+    /// Where those sleep who wait until nothing is alive.
+    pub(crate) quiet: Place,
+    pub(crate) quiet_wanted: AtomicU32,
+    pub(crate) published: Published,
+    /// A submission in the ring might not fit into the queue.
+    crowded: AtomicBool,
+    /// How many callers drain; a closed controller counts as one that never ends.
+    draining: AtomicU32,
+    maker: Maker,
+}
+
+impl Shared {
+    pub(crate) fn set_crowded(&self, is_crowded: bool) {
+        if self.crowded.load(Ordering::Relaxed) != is_crowded {
+            self.crowded.store(is_crowded, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        if self.maker.is_this_process() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn try_lock(&self) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
+        match self.lock.try_lock() {
+            Ok(locked) => Ok(Some(locked)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Poisoned(_)) => Err(Error::Broken),
+        }
+    }
+
+    /// The lock, with everything done that other threads, or this one, have left before.
+    /// Says also whether there was anything.
+    fn lock_in_turn(&self) -> Result<(MutexGuard<'_, Locked>, Timestamp, bool), Error> {
+        let mut has_taken = false;
+        loop {
+            let mut locked = self.lock.lock().map_err(|_| Error::Broken)?;
+            let now = self.now();
+            has_taken |= locked.take_along(self, now) > 0;
+            if self.ring.is_empty() {
+                return Ok((locked, now, has_taken));
+            }
+            // Somebody is between claiming an entry and publishing it.
+            drop(locked);
+            thread::yield_now();
+        }
+    }
+
+    /// Leaves a submission for whoever has the lock; `None` if it might not fit.
+    fn leave(&self, submission: &Submission) -> Option<Ticket> {
+        if self.crowded.load(Ordering::Relaxed) {
+            return None;
+        }
+        let claim = self.ring.claim()?;
+        // Asked again, because only a claimed entry counts in the bound of `note_change`.
+        if self.crowded.load(Ordering::SeqCst) {
+            claim.publish(&Operation::Nothing);
+            return None;
+        }
+        let slot = claim.slot();
+        let is_waited_for = submission.notice == Notice::Wait;
+        let word = self.slots.slot(slot).begin(submission.id, Stage::Submitted, is_waited_for);
+        let ticket = self.slots.ticket(slot, word);
+        claim.publish(&Operation::Submit(Asked::from(submission)));
+        Some(ticket)
+    }
+}
+
+impl From<&Submission> for Asked {
+    fn from(submission: &Submission) -> Self {
+        let Submission { file, access, range, client, class, .. } = *submission;
+        Self { file, access, range, client, class }
+    }
+}
+
+impl Controller {
+    /// A controller without requests.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for options outside their ranges, [`Error::System`] if there is no
+    /// descriptor left for polling.
+    pub fn new(
+        options: &Options,
+        policy: Box<dyn Policy>,
+        delivery: Delivery,
+    ) -> Result<Self, Error> {
+        options.check()?;
+        let queue_max = options.scheduler.queue_requests_max;
+        let scheduler = Scheduler::new(
+            SchedulerOptions { queue_requests_max: queue_max + 2 * ENTRIES, ..options.scheduler },
+            policy,
+        );
+        Self::with_scheduler(options, Traced::from(scheduler), delivery)
+    }
+
+    fn with_scheduler(
+        options: &Options,
+        scheduler: Traced,
+        delivery: Delivery,
+    ) -> Result<Self, Error> {
+        let timer = matches!(delivery, Delivery::Poll).then(Timer::new).transpose()?;
+        let queue_max = options.scheduler.queue_requests_max;
+        let files = Files::new(options.idle_files_max);
+        let mut locked = Locked::new(scheduler, files, options.depth, queue_max);
+        let slots = Slots::new();
+        let ring = Ring::new(|| slots.take(&mut locked.free).expect("the first slots are free"));
+        Ok(Self {
+            shared: Arc::new(Shared {
+                lock: Mutex::new(locked),
+                ring,
+                slots,
+                delivery,
+                clock: Clock::start(),
+                sleeper: Sleeper::default(),
+                timer,
+                places: Places::default(),
+                quiet: Place::default(),
+                quiet_wanted: AtomicU32::new(0),
+                published: Published::default(),
+                crowded: AtomicBool::new(queue_max <= ENTRIES),
+                draining: AtomicU32::new(0),
+                maker: Maker::this_process(),
+            }),
+        })
+    }
+
+    /// Takes over a request. It may be dispatched, and even complete, before this returns.
+    ///
+    /// # Errors
+    /// [`Error::EmptyRange`], [`Error::RangeTooFar`], [`Error::QueueFull`], [`Error::Draining`],
+    /// [`Error::WrongDelivery`] if its turn could not be made known as it asks.
+    pub fn submit(&self, submission: &Submission) -> Result<Ticket, Error> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        check(submission, &shared.delivery)?;
+        if shared.draining.load(Ordering::Relaxed) > 0 {
+            return Err(Error::Draining);
+        }
+        let mut active = Active::enter(shared.slots.key());
+        if let Some(active) = &mut active
+            && let Some(mut locked) = shared.try_lock()?
+        {
+            let now = shared.now();
+            locked.take_along(shared, now);
+            if shared.ring.is_empty() {
+                return self.submit_and_go_on(locked, now, submission, active);
+            }
+            // Somebody is leaving something older; this must not overtake what is behind it.
+        }
+        if let Some(ticket) = shared.leave(submission) {
+            if let Some(active) = &mut active {
+                self.pump(active)?;
+            }
+            return Ok(ticket);
+        }
+        let (mut locked, now, has_taken) = shared.lock_in_turn()?;
+        let Some(active) = &mut active else {
+            let submitted = locked.submit(shared, now, submission, None);
+            self.leave_to_loop(locked, now, has_taken)?;
+            return submitted.map(|(ticket, _)| ticket);
+        };
+        self.submit_and_go_on(locked, now, submission, active)
+    }
+
+    fn submit_and_go_on(
+        &self,
+        mut locked: MutexGuard<'_, Locked>,
+        now: Timestamp,
+        submission: &Submission,
+        active: &mut Active,
+    ) -> Result<Ticket, Error> {
+        let may_dispatch = self.dispatches_by_itself().then_some(&mut *active);
+        let submitted = locked.submit(&self.shared, now, submission, may_dispatch);
+        let decided = match submitted {
+            Ok((_, Some(kind))) => Decided::Dispatch(kind),
+            _ => self.decide(&mut locked, now, active),
+        };
+        self.go_on(locked, now, decided, active)?;
+        submitted.map(|(ticket, _)| ticket)
+    }
+
+    /// A dispatched request is over.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTicket`] if it was over already, is another controller's, or never was;
+    /// [`Error::NotDispatched`] if it still waits: cancel it instead.
+    pub fn complete(&self, ticket: Ticket, outcome: Outcome) -> Result<(), Error> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        let (slot, cell, word) = shared.slots.live(ticket).ok_or(Error::UnknownTicket)?;
+        if word.stage() != Stage::InFlight {
+            return Err(Error::NotDispatched);
+        }
+        if !cell.begin_ending(word) {
+            return Err(Error::UnknownTicket);
+        }
+        let moved = match outcome {
+            Outcome::Moved(moved) => moved,
+            Outcome::Failed => Bytes::ZERO,
+        };
+        let mut active = Active::enter(shared.slots.key());
+        if let Some(active) = &mut active
+            && let Some(mut locked) = shared.try_lock()?
+        {
+            let now = shared.now();
+            locked.take_along(shared, now);
+            locked.end(shared, now, slot, moved);
+            let decided = self.decide(&mut locked, now, active);
+            return self.go_on(locked, now, decided, active);
+        }
+        match shared.ring.claim() {
+            Some(claim) => {
+                claim.publish(&Operation::End { slot, moved });
+                match &mut active {
+                    Some(active) => self.pump(active),
+                    None => Ok(()),
+                }
+            }
+            None => self.under_lock(active, |locked, now| locked.end(shared, now, slot, moved)),
+        }
+    }
+
+    /// Takes back a request that has not been dispatched.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTicket`], or [`Error::Dispatched`] if it is too late: it is to be completed.
+    pub fn cancel(&self, ticket: Ticket) -> Result<(), Error> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        let active = Active::enter(shared.slots.key());
+        let outcome = self.under_lock(active, |locked, now| {
+            let Some((slot, _, word)) = shared.slots.live(ticket) else {
+                return Err(Error::UnknownTicket);
+            };
+            match locked.cancel(shared, now, slot) {
+                Cancellation::Cancelled => Ok(word.is_waited_for().then_some(slot)),
+                Cancellation::InFlight => Err(Error::Dispatched),
+                Cancellation::Unknown => Err(Error::UnknownTicket),
+            }
+        })??;
+        if let Some(slot) = outcome {
+            shared.places.of(slot).wake();
+        }
+        Ok(())
+    }
+
+    /// Sleeps until it is the turn of a request submitted with [`Notice::Wait`]. It is in flight
+    /// then, and to be completed by the caller.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] after `timeout`; the request still waits and may be waited for again.
+    /// [`Error::Cancelled`] if it was cancelled meanwhile, [`Error::UnknownTicket`] if it was before.
+    /// [`Error::WrongDelivery`] for a request that is delivered, [`Error::InCallBack`].
+    pub fn wait(&self, ticket: Ticket, timeout: Option<Duration>) -> Result<(), Error> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        let (slot, _, word) = shared.slots.live(ticket).ok_or(Error::UnknownTicket)?;
+        if !word.is_waited_for() {
+            return Err(Error::WrongDelivery);
+        }
+        if word.stage() == Stage::InFlight {
+            return Ok(());
+        }
+        if active::is_active(shared.slots.key()) {
+            return Err(Error::InCallBack);
+        }
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let turned = shared.places.of(slot).sleep(until, || match shared.slots.live(ticket) {
+            None => Some(Err(Error::Cancelled)),
+            Some((_, _, word)) => (word.stage() == Stage::InFlight).then_some(Ok(())),
+        });
+        turned.unwrap_or(Err(Error::TimedOut))
+    }
+
+    /// What may go now: at most `most` requests, of one batch, into `turns`. The answer holds their
+    /// extent; `None` if nothing may go. For controllers made with [`Delivery::Poll`].
+    ///
+    /// # Errors
+    /// [`Error::WrongDelivery`], [`Error::OutOfRange`] if `most` is 0.
+    pub fn poll<'a>(
+        &self,
+        most: usize,
+        turns: &'a mut Vec<Turn>,
+    ) -> Result<Option<Batch<'a>>, Error> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        let Some(timer) = &shared.timer else { return Err(Error::WrongDelivery) };
+        if most == 0 {
+            return Err(Error::OutOfRange);
+        }
+        turns.clear();
+        let mut active = Active::enter(shared.slots.key()).ok_or(Error::InCallBack)?;
+        let (mut locked, now, _) = shared.lock_in_turn()?;
+        let decided = locked.decide_some(shared, now, most, &mut active);
+        locked.has_answered = !matches!(decided, Decided::Dispatch(_));
+        match decided {
+            Decided::Dispatch(_) => {}
+            Decided::Wait(until) => timer.ring_at(now, until),
+            Decided::Nothing => timer.silence(),
+        }
+        self.unlock(locked, &mut active);
+        self.pump(&mut active)?;
+        let Decided::Dispatch(kind) = decided else { return Ok(None) };
+        turns.append(&mut active.turns);
+        Ok(Some(batch(kind, turns)))
+    }
+
+    /// A descriptor that is readable when [`poll`](Self::poll) may find something. It is not to be read.
+    ///
+    /// # Errors
+    /// [`Error::WrongDelivery`] unless the controller was made with [`Delivery::Poll`].
+    pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
+        self.shared.check_process()?;
+        self.shared.timer.as_ref().map(Timer::descriptor).ok_or(Error::WrongDelivery)
+    }
+
+    /// Takes in nothing more, dispatches what waits, and sleeps until nothing is alive. After that
+    /// requests are taken again.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] after `timeout`: requests are alive, and new ones are taken again.
+    /// [`Error::InCallBack`].
+    pub fn drain(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        if active::is_active(shared.slots.key()) {
+            return Err(Error::InCallBack);
+        }
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let _intake = Raised::new(&shared.draining);
+        let _wanted = Raised::new(&shared.quiet_wanted);
+        self.change(|locked, _| locked.hold_until = None)?;
+        let quiet =
+            shared.quiet.sleep(until, || match self.change(|locked, _| locked.is_quiet()) {
+                Ok(true) => Some(Ok(())),
+                Ok(false) => None,
+                Err(error) => Some(Err(error)),
+            });
+        quiet.unwrap_or(Err(Error::TimedOut))
+    }
+
+    /// Takes back everything that has not been dispatched, in arrival order. Those who wait for
+    /// one of these requests are told that it is cancelled.
+    ///
+    /// # Errors
+    /// Only those of every call: [`Error::Forked`], [`Error::Broken`].
+    pub fn take_back(&self) -> Result<Vec<Turn>, Error> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        let turns = self.change(|locked, now| locked.take_back(shared, now))?;
+        shared.places.wake_all();
+        Ok(turns)
+    }
+
+    /// Says something ahead of time.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] for a hold of more than a second.
+    pub fn hint(&self, hint: Hint) -> Result<(), Error> {
+        self.shared.check_process()?;
+        match hint {
+            Hint::MoreFollows(time) if time > HOLD_MAX => Err(Error::OutOfRange),
+            Hint::MoreFollows(time) => {
+                self.change(|locked, now| locked.hold_until = Some(now + time))
+            }
+            Hint::NoMore => self.change(|locked, _| locked.hold_until = None),
+            Hint::Forget(file) => self.change(|locked, _| locked.close_file(file)),
+        }
+    }
+
+    /// Puts another policy in charge; what waits goes over in arrival order.
+    ///
+    /// # Errors
+    /// Only those of every call: [`Error::Forked`], [`Error::Broken`].
+    pub fn switch_policy(&self, policy: Box<dyn Policy>) -> Result<(), Error> {
+        self.shared.check_process()?;
+        // The old one is dropped without the lock: it may be somebody else's code.
+        self.change(|locked, now| locked.scheduler.switch_policy(now, policy)).map(drop)
+    }
+
+    /// Changes the dispatch depth.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`] unless it is from 1 to 2^24.
+    pub fn set_depth(&self, depth: usize) -> Result<(), Error> {
+        self.shared.check_process()?;
+        if !(1..=crate::options::REQUESTS_MAX).contains(&depth) {
+            return Err(Error::OutOfRange);
+        }
+        self.change(|locked, _| locked.depth = depth)
+    }
+
+    /// Takes no more requests, for ever. What `Drop` does not: it is an error while any is alive.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while requests are alive, [`Error::InCallBack`].
+    pub fn close(&self) -> Result<(), Error> {
+        let shared = &*self.shared;
+        shared.check_process()?;
+        if active::is_active(shared.slots.key()) {
+            return Err(Error::InCallBack);
+        }
+        let closing = Raised::new(&shared.draining);
+        if !self.change(|locked, _| locked.is_quiet())? {
+            return Err(Error::Busy);
+        }
+        core::mem::forget(closing);
+        Ok(())
+    }
+
+    /// Whether dispatch follows from what is submitted and completed, rather than from `poll`.
+    pub(crate) fn dispatches_by_itself(&self) -> bool {
+        self.shared.timer.is_none()
+    }
+
+    /// Changes something under the lock, and dispatches what follows from it.
+    fn change<T>(&self, change: impl FnOnce(&mut Locked, Timestamp) -> T) -> Result<T, Error> {
+        self.under_lock(Active::enter(self.shared.slots.key()), change)
+    }
+
+    fn under_lock<T>(
+        &self,
+        active: Option<Active>,
+        change: impl FnOnce(&mut Locked, Timestamp) -> T,
+    ) -> Result<T, Error> {
+        let (mut locked, now, has_taken) = self.shared.lock_in_turn()?;
+        let changed = change(&mut locked, now);
+        locked.note_change(&self.shared);
+        match active {
+            Some(mut active) => {
+                let decided = self.decide(&mut locked, now, &mut active);
+                self.go_on(locked, now, decided, &mut active)?;
+            }
+            None => self.leave_to_loop(locked, now, has_taken)?,
+        }
+        Ok(changed)
+    }
+}
+
+/// A counter that is one higher while this is alive.
+struct Raised<'a>(&'a AtomicU32);
+
+impl<'a> Raised<'a> {
+    fn new(counter: &'a AtomicU32) -> Self {
+        counter.fetch_add(1, Ordering::SeqCst);
+        Self(counter)
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn batch(kind: crate::locked::Kind, turns: &[Turn]) -> Batch<'_> {
+    let end = turns.iter().map(|turn| turn.offset + turn.length).max().unwrap_or_default();
+    let start = turns.first().map(|turn| turn.offset).unwrap_or_default();
+    Batch { file: kind.file, access: kind.access, extent: ByteRange { start, end }, turns }
+}
+
+fn check(submission: &Submission, delivery: &Delivery) -> Result<(), Error> {
+    let is_sync = submission.access == Access::Sync;
+    if submission.range.is_empty() && !is_sync {
+        return Err(Error::EmptyRange);
+    }
+    // The offset of an append is not known, nor where a truncation ends.
+    let is_open = submission.access == Access::Alone && submission.range.end.0 == u64::MAX;
+    if submission.range.end > OFFSET_MAX && !is_open {
+        return Err(Error::RangeTooFar);
+    }
+    let is_known = match delivery {
+        Delivery::CallBack(_) => true,
+        Delivery::Poll => submission.notice == Notice::Deliver,
+        Delivery::Wait => submission.notice == Notice::Wait,
+    };
+    if is_known { Ok(()) } else { Err(Error::WrongDelivery) }
+}

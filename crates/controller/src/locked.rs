@@ -1,0 +1,337 @@
+//! What the lock protects: the scheduler, the files it knows by number, and the free slots.
+
+use std::collections::VecDeque;
+
+use forebay_sched::{
+    Accepted, Access, Admission, Batch, Cancellation, Decision, Request, RequestId, Room,
+};
+use forebay_trace::Traced;
+use forebay_units::{Bytes, FileIndex, Timestamp};
+
+use crate::active::Active;
+use crate::controller::Shared;
+use crate::error::Error;
+use crate::files::Files;
+use crate::operation::{FileKey, Notice, Submission, Ticket, Turn};
+use crate::ring::{Asked, ENTRIES, Operation};
+use crate::slots::{FreeSlots, Stage};
+
+/// See the module's head.
+pub(crate) struct Locked {
+    pub(crate) scheduler: Traced,
+    pub(crate) files: Files,
+    pub(crate) free: FreeSlots,
+    /// A batch leaves while fewer requests than this are in flight.
+    pub(crate) depth: usize,
+    /// Most requests that wait.
+    pub(crate) queue_max: usize,
+    /// Nothing leaves before, because more is about to follow.
+    pub(crate) hold_until: Option<Timestamp>,
+    /// `poll` has said that nothing may go, and nothing has changed since.
+    pub(crate) has_answered: bool,
+    /// Somebody has left word that the statistics are wanted.
+    pub(crate) is_publishing_wanted: bool,
+    batch: Batch,
+    /// Dispatched, but too long for one answer of `poll`.
+    rest: Option<(Kind, VecDeque<Turn>)>,
+}
+
+/// What the requests of a batch have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) file: FileKey,
+    pub(crate) access: Access,
+}
+
+/// What is to be done after the lock is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decided {
+    /// Carry out what is in [`Active::turns`], and wake who waits in [`Active::woken`].
+    Dispatch(Kind),
+    /// Ask again then, or when something has changed.
+    Wait(Timestamp),
+    /// Ask again when something has changed.
+    Nothing,
+}
+
+impl Locked {
+    pub(crate) fn new(scheduler: Traced, files: Files, depth: usize, queue_max: usize) -> Self {
+        Self {
+            scheduler,
+            files,
+            free: FreeSlots::default(),
+            depth,
+            queue_max,
+            hold_until: None,
+            has_answered: false,
+            is_publishing_wanted: false,
+            batch: Batch::new(),
+            rest: None,
+        }
+    }
+
+    /// Does what other threads have left in the ring, at most one round of it; how much it was.
+    pub(crate) fn take_along(&mut self, shared: &Shared, now: Timestamp) -> usize {
+        for count in 0..ENTRIES {
+            let Some((operation, slot)) = shared.ring.first() else { return count };
+            let spare = match operation {
+                Operation::Submit(asked) => {
+                    let admitted = self.admit(shared, now, &asked, slot, Room::Full);
+                    // The ring is closed in time, see `note_change`.
+                    admitted.expect("what the ring holds fits into the queue");
+                    shared.slots.take(&mut self.free).expect("slots outnumber what may be queued")
+                }
+                Operation::End { slot: ended, moved } => {
+                    self.end(shared, now, ended, moved);
+                    slot
+                }
+                Operation::Publish => {
+                    self.is_publishing_wanted = true;
+                    slot
+                }
+                Operation::Nothing => slot,
+            };
+            self.note_change(shared);
+            shared.ring.free_first(spare);
+        }
+        ENTRIES
+    }
+
+    /// Closes the ring for submissions while they might not fit, since a request in the ring cannot
+    /// be refused; and the answer that `poll` gave last no longer holds.
+    pub(crate) fn note_change(&mut self, shared: &Shared) {
+        self.has_answered = false;
+        let is_crowded = self.scheduler.held_count() + ENTRIES >= self.queue_max;
+        shared.set_crowded(is_crowded);
+    }
+
+    /// Whether the queue takes no more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.scheduler.held_count() >= self.queue_max
+    }
+
+    /// Whether the depth allows one more batch.
+    fn has_room(&self) -> bool {
+        self.scheduler.in_flight_count() < self.depth
+    }
+
+    /// Whether something may leave now as far as depth and holds go.
+    pub(crate) fn may_dispatch(&self, now: Timestamp) -> bool {
+        self.has_room() && self.hold_until.is_none_or(|until| until <= now)
+    }
+
+    /// Admits a request that comes straight from its submitter. With `active`, it may be dispatched at once.
+    pub(crate) fn submit(
+        &mut self,
+        shared: &Shared,
+        now: Timestamp,
+        submission: &Submission,
+        active: Option<&mut Active>,
+    ) -> Result<(Ticket, Option<Kind>), Error> {
+        if self.is_full() {
+            return Err(Error::QueueFull);
+        }
+        let slot = shared.slots.take(&mut self.free).ok_or(Error::QueueFull)?;
+        let is_waited_for = submission.notice == Notice::Wait;
+        let word = shared.slots.slot(slot).begin(submission.id, Stage::Queued, is_waited_for);
+        let ticket = shared.slots.ticket(slot, word);
+        let room = match active.is_some() && self.may_dispatch(now) {
+            true => Room::Free,
+            false => Room::Full,
+        };
+        let asked = Asked::from(submission);
+        let admission = match self.admit(shared, now, &asked, slot, room) {
+            Ok(admission) => admission,
+            Err(error) => {
+                shared.slots.free(&mut self.free, slot);
+                return Err(error);
+            }
+        };
+        self.note_change(shared);
+        let (Admission::Bypassed(accepted), Some(active)) = (admission, active) else {
+            return Ok((ticket, None));
+        };
+        self.give_turn(shared, &accepted, active);
+        Ok((ticket, Some(Kind { file: asked.file, access: asked.access })))
+    }
+
+    fn admit(
+        &mut self,
+        shared: &Shared,
+        now: Timestamp,
+        asked: &Asked,
+        slot: u32,
+        room: Room,
+    ) -> Result<Admission, Error> {
+        let file = self.files.enter(asked.file);
+        let request = Request {
+            tag: u64::from(slot),
+            file,
+            access: asked.access,
+            range: asked.range,
+            client: asked.client,
+            class: asked.class,
+        };
+        match self.scheduler.submit(now, request, room) {
+            Ok(admission) => {
+                let cell = shared.slots.slot(slot);
+                cell.set_request(admission.id().0);
+                cell.advance(Stage::Queued);
+                Ok(admission)
+            }
+            Err(_) => {
+                self.leave_file(file);
+                Err(Error::QueueFull)
+            }
+        }
+    }
+
+    /// Decides what goes next, and puts it into `active`.
+    pub(crate) fn decide(
+        &mut self,
+        shared: &Shared,
+        now: Timestamp,
+        active: &mut Active,
+    ) -> Decided {
+        if let Some(until) = self.hold_until {
+            if until > now {
+                return Decided::Wait(until);
+            }
+            self.hold_until = None;
+        }
+        if !self.has_ready() || !self.has_room() {
+            return Decided::Nothing;
+        }
+        let mut batch = core::mem::take(&mut self.batch);
+        let decided = match self.scheduler.next(now, &mut batch) {
+            Decision::Wait { until } => Decided::Wait(until),
+            Decision::Idle => Decided::Nothing,
+            Decision::Dispatch => {
+                for accepted in batch.members() {
+                    self.give_turn(shared, accepted, active);
+                }
+                Decided::Dispatch(Kind {
+                    file: self.files.key(batch.file()),
+                    access: batch.access(),
+                })
+            }
+        };
+        self.batch = batch;
+        decided
+    }
+
+    /// Whether something waits that no earlier request holds up.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.scheduler.queued_count() > self.scheduler.blocked_count()
+    }
+
+    fn give_turn(&self, shared: &Shared, accepted: &Accepted, active: &mut Active) {
+        let slot = accepted.request.tag as u32;
+        let cell = shared.slots.slot(slot);
+        let word = cell.advance(Stage::InFlight);
+        match word.is_waited_for() {
+            true => active.woken.push(slot),
+            false => active.turns.push(turn(shared, accepted)),
+        }
+    }
+
+    /// As [`decide`](Self::decide), for at most `most` requests at a time.
+    pub(crate) fn decide_some(
+        &mut self,
+        shared: &Shared,
+        now: Timestamp,
+        most: usize,
+        active: &mut Active,
+    ) -> Decided {
+        let (kind, mut rest) = match self.rest.take() {
+            Some(rest) => rest,
+            None => match self.decide(shared, now, active) {
+                Decided::Dispatch(kind) if active.turns.len() > most => {
+                    (kind, active.turns.drain(most..).collect())
+                }
+                decided => return decided,
+            },
+        };
+        let wanted = most.saturating_sub(active.turns.len()).min(rest.len());
+        active.turns.extend(rest.drain(..wanted));
+        self.rest = (!rest.is_empty()).then_some((kind, rest));
+        Decided::Dispatch(kind)
+    }
+
+    /// Whether `poll` would find something at once, as far as is known.
+    pub(crate) fn has_something_to_poll(&self, now: Timestamp) -> bool {
+        self.rest.is_some() || (!self.has_answered && self.has_ready() && self.may_dispatch(now))
+    }
+
+    /// Ends the request in a slot, which is in flight.
+    pub(crate) fn end(&mut self, shared: &Shared, now: Timestamp, slot: u32, moved: Bytes) {
+        let request = RequestId(shared.slots.slot(slot).request());
+        let ended = self.scheduler.complete(now, request, moved, 0);
+        debug_assert!(ended.is_some(), "only what is in flight is ended");
+        shared.slots.free(&mut self.free, slot);
+        if let Some(accepted) = ended {
+            self.leave_file(accepted.request.file);
+        }
+        self.note_change(shared);
+    }
+
+    /// Takes back the request in a slot, which the scheduler has.
+    pub(crate) fn cancel(&mut self, shared: &Shared, now: Timestamp, slot: u32) -> Cancellation {
+        let request = RequestId(shared.slots.slot(slot).request());
+        let Some(accepted) = self.scheduler.find(request) else { return Cancellation::Unknown };
+        let outcome = self.scheduler.cancel(now, request);
+        if outcome == Cancellation::Cancelled {
+            shared.slots.free(&mut self.free, slot);
+            self.leave_file(accepted.request.file);
+            self.note_change(shared);
+        }
+        outcome
+    }
+
+    /// Takes back everything that waits, in arrival order.
+    pub(crate) fn take_back(&mut self, shared: &Shared, now: Timestamp) -> Vec<Turn> {
+        let mut waiting = Vec::new();
+        self.scheduler.drain(now, &mut waiting);
+        let turns: Vec<Turn> = waiting.iter().map(|accepted| turn(shared, accepted)).collect();
+        for accepted in &waiting {
+            shared.slots.free(&mut self.free, accepted.request.tag as u32);
+            self.leave_file(accepted.request.file);
+        }
+        self.note_change(shared);
+        turns
+    }
+
+    /// Forgets a file as soon as it has no live request.
+    pub(crate) fn close_file(&mut self, key: FileKey) {
+        if let Some(file) = self.files.close(key) {
+            self.forget(file);
+        }
+    }
+
+    fn leave_file(&mut self, file: FileIndex) {
+        if let Some(idle) = self.files.leave(file) {
+            self.forget(idle);
+        }
+    }
+
+    fn forget(&mut self, file: FileIndex) {
+        // Busy only while cancelled requests keep their place among the conflicts: it stays idle then,
+        // and its turn to be forgotten comes again.
+        if self.scheduler.retire(file).is_ok() {
+            self.files.forget(file);
+        }
+    }
+}
+
+fn turn(shared: &Shared, accepted: &Accepted) -> Turn {
+    let slot = accepted.request.tag as u32;
+    let cell = shared.slots.slot(slot);
+    Turn {
+        ticket: shared.slots.ticket(slot, cell.word()),
+        id: cell.id(),
+        offset: accepted.request.range.start,
+        length: accepted.request.range.length(),
+        client: accepted.request.client,
+        class: accepted.request.class,
+    }
+}
