@@ -70,6 +70,13 @@ pub struct Ranking<V> {
     pub weight: u64,
 }
 
+impl<V> Ranking<V> {
+    /// Whose rows there are, heaviest first.
+    pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
+        self.rows.iter().map(|row| row.key)
+    }
+}
+
 /// The heaviest keys of a stream.
 #[derive(Clone, Debug)]
 pub struct Top<V> {
