@@ -7,7 +7,7 @@
 //!              finds a level of at most the burst may take, as much as it likes, and waits afterwards.
 //! Units:       requests, bytes or cost; rate in units a second, burst in units, level in units
 //!              times 10^9. Time in nanoseconds.
-//! Cost:        every operation O(1), no timer; 48 bytes.
+//! Cost:        every operation O(1), no timer; 40 bytes.
 //! Deviations:  1. Lustre counts requests and refills by timer steps, which loses what a step does
 //!                 not divide; here the remainder of the division is kept, so nothing is lost.
 //!              2. A batch larger than the burst goes when the level allows, and leaves debt; Lustre
@@ -27,35 +27,30 @@ const SECOND: u128 = 1_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     rate: Rate,
-    /// The burst as time: how long it takes to refill, rounded down.
-    burst_time: Nanos,
     /// When the bucket is full again, apart from `remainder / rate` nanoseconds (the "theoretical arrival time").
     full_at: Timestamp,
     /// Below `rate`.
     remainder: u64,
+    /// From when on something may be taken: the first nanosecond at which no more than the burst is missing.
+    free_at: Timestamp,
 }
 
 impl Bucket {
     /// A full bucket.
     pub(super) fn new(rate: Rate) -> Self {
-        let mut bucket =
-            Self { rate, burst_time: Nanos::ZERO, full_at: Timestamp(0), remainder: 0 };
-        bucket.burst_time = bucket.burst_as_time();
-        bucket
+        Self { rate, full_at: Timestamp(0), remainder: 0, free_at: Timestamp(0) }
     }
 
     /// Changes rate and burst; what is missing stays missing.
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate) {
         let level = self.level(now);
         self.rate = rate;
-        self.burst_time = self.burst_as_time();
         self.set_level(now, level);
     }
 
     /// From when on something may be taken.
     pub(super) fn free_at(&self) -> Timestamp {
-        let round_up = Nanos(u64::from(self.remainder > 0));
-        Timestamp((self.full_at + round_up).0.saturating_sub(self.burst_time.0))
+        self.free_at
     }
 
     /// Takes `units`, whether or not it may.
@@ -70,10 +65,8 @@ impl Bucket {
 
     /// Forgives what would take longer than `debt` to pay, beyond the burst.
     pub(super) fn forgive(&mut self, now: Timestamp, debt: Nanos) {
-        let most = now + self.burst_time + debt;
-        if self.full_at > most {
-            (self.full_at, self.remainder) = (most, 0);
-        }
+        let debt = u128::from(debt.0) * u128::from(self.rate.per_second);
+        self.set_level(now, self.level(now).min(self.burst() + debt));
     }
 
     /// Whether nothing is missing.
@@ -92,12 +85,20 @@ impl Bucket {
 
     fn set_level(&mut self, now: Timestamp, level: u128) {
         let rate = u128::from(self.rate.per_second);
-        self.full_at = now + Nanos(u64::try_from(level / rate).unwrap_or(u64::MAX));
+        self.full_at = now + nanos(level / rate);
         self.remainder = (level % rate) as u64;
+        self.free_at = match self.burst().checked_sub(u128::from(self.remainder)) {
+            Some(spare) => Timestamp(self.full_at.0.saturating_sub(nanos(spare / rate).0)),
+            None => self.full_at + Nanos(1),
+        };
     }
 
-    fn burst_as_time(&self) -> Nanos {
-        let time = u128::from(self.rate.burst) * SECOND / u128::from(self.rate.per_second);
-        Nanos(u64::try_from(time).unwrap_or(u64::MAX))
+    /// The level up to which something may be taken.
+    fn burst(&self) -> u128 {
+        u128::from(self.rate.burst) * SECOND
     }
+}
+
+fn nanos(count: u128) -> Nanos {
+    Nanos(u64::try_from(count).unwrap_or(u64::MAX))
 }
