@@ -18,7 +18,9 @@ extern crate alloc;
 mod answer;
 mod arm;
 mod batch;
+mod book;
 mod class_queue;
+mod classes;
 mod continuation;
 mod guard;
 mod lane;
@@ -37,7 +39,10 @@ mod stats;
 mod sweep;
 mod table;
 
-pub use policies::{PolicyName, PolicySettings, build};
+pub use classes::{
+    ClassCounts, ClassError, ClassOptions, ClassStats, OTHER_CLASS, PolicySource,
+};
+pub use policies::{PolicyName, PolicySettings, build, source};
 pub use policy::{Limits, Policy, Selection};
 pub use request::{Accepted, Access, Request, RequestId};
 pub use scheduler::{

@@ -13,7 +13,12 @@
 //! [`complete`](Scheduler::complete) ask [`next`](Scheduler::next) as long as the store has room
 //! and the answer is [`Decision::Dispatch`]. Each member of a batch is completed on its own.
 //!
-//! Policy and lane take turns as `class_queue.rs` says.
+//! Policy and lane take turns as `class_queue.rs` says. With classes there is a policy and a lane
+//! for each, and `scheduler/shared.rs` decides whose turn it is.
+
+mod accounts;
+mod class_api;
+mod shared;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,7 +26,9 @@ use alloc::vec::Vec;
 use forebay_units::{ByteRange, Bytes, FileIndex, Offset, Timestamp};
 
 use crate::arm::Arm;
-use crate::class_queue::{ClassQueue, LaneView, Names, Turn};
+use crate::book::Book;
+use crate::class_queue::{ClassQueue, LaneView, Turn};
+use crate::classes::Classes;
 use crate::guard::Guard;
 use crate::policy::Policy;
 use crate::request::{Accepted, Access, Request, RequestId};
@@ -40,13 +47,22 @@ pub struct Scheduler {
     guard: Guard,
     /// What is ready, by class index; without sharing there is one.
     queues: Vec<ClassQueue>,
+    classes: Option<Box<Classes>>,
+    book: Option<Box<Book>>,
     arm: Arm,
     next_seq: u64,
     counts: Counts,
     /// What the latest end of a request made ready.
     made_ready: Vec<u32>,
+    /// For searches among blocked requests: slots, with their depth; and who holds one up.
+    chain: Vec<(u32, u32)>,
+    blockers: Vec<u32>,
     stats: Stats,
 }
+
+/// The store could not do it.
+#[derive(Clone, Copy, Debug)]
+struct Failed;
 
 /// How many requests are where.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,11 +80,15 @@ impl Scheduler {
             options,
             table: Table::new(),
             guard: Guard::new(options.guard),
-            queues: alloc::vec![ClassQueue::new(policy, Names::Same)],
+            queues: alloc::vec![class_api::only_queue(policy)],
+            classes: None,
+            book: None,
             arm: Arm::default(),
             next_seq: 0,
             counts: Counts::default(),
             made_ready: Vec::new(),
+            chain: Vec::new(),
+            blockers: Vec::new(),
             stats: Stats::default(),
         }
     }
@@ -80,9 +100,14 @@ impl Scheduler {
         request: Request,
         room: Room,
     ) -> Result<Admission, Rejected> {
+        let index = match &mut self.classes {
+            Some(classes) => classes.place_of(now, request.class, &mut self.queues),
+            None => 0,
+        };
         let refusal = if request.range.is_empty() && request.access != Access::Sync {
             Some(Rejected::EmptyRange)
-        } else if self.held_count() >= self.options.queue_requests_max {
+        } else if self.held_count() >= self.options.queue_requests_max || self.is_class_full(index)
+        {
             Some(Rejected::QueueFull)
         } else {
             None
@@ -95,12 +120,21 @@ impl Scheduler {
         self.next_seq += 1;
         self.stats.submitted += 1;
         self.stats.skipped += u64::from(self.skips_policy(request.access, request.range));
+        if let Some(classes) = &mut self.classes {
+            self.table.set_class_index(slot, index);
+            classes.accept(now, index);
+        }
         if !self.guard.admit(&mut self.table, slot) {
             self.counts.blocked += 1;
             self.stats.blocked += 1;
+            self.note_waiter(index, self.table.id(slot));
             return Ok(Admission::Blocked(self.table.id(slot)));
         }
-        if self.counts.ready == 0 && room == Room::Free && self.options.bypass == Bypass::WhenIdle {
+        if self.counts.ready == 0
+            && room == Room::Free
+            && self.options.bypass == Bypass::WhenIdle
+            && self.classes.as_deref().is_none_or(|classes| classes.admits(now, index))
+        {
             return Ok(Admission::Bypassed(self.bypass(now, slot)));
         }
         self.queue(now, slot);
@@ -120,6 +154,9 @@ impl Scheduler {
 
     fn decide(&mut self, now: Timestamp, batch: &mut Batch, lane: LaneView) -> Decision {
         batch.members.clear();
+        if self.classes.is_some() {
+            return self.decide_shared(now, batch, lane);
+        }
         match self.select(now, 0, lane, batch) {
             Turn::Wait { until } => Decision::Wait { until },
             Turn::Idle => Decision::Idle,
@@ -128,11 +165,13 @@ impl Scheduler {
     }
 
     /// Lets one queue decide, and notes what it dispatched.
-    fn select(&mut self, now: Timestamp, index: usize, lane: LaneView, batch: &mut Batch) -> Turn {
-        let queue = &mut self.queues[index];
+    fn select(&mut self, now: Timestamp, index: u16, lane: LaneView, batch: &mut Batch) -> Turn {
+        let queue = &mut self.queues[usize::from(index)];
         if let Some(waited) = queue.end_wait(now) {
             self.stats.waited += waited;
+            self.note_wait(index, waited);
         }
+        let queue = &mut self.queues[usize::from(index)];
         let turn = queue.select(now, &mut self.table, lane, &self.arm, &mut batch.members);
         match turn {
             Turn::Wait { .. } => self.stats.waits += 1,
@@ -145,15 +184,35 @@ impl Scheduler {
     /// A dispatched request has ended well, after `moved` bytes. Unblocks what waited for it.
     /// Returns the request, or `None` if no request in flight has this id.
     pub fn complete(&mut self, now: Timestamp, id: RequestId, moved: Bytes) -> Option<Accepted> {
+        self.end(now, id, Ok(moved))
+    }
+
+    /// Takes back a request in flight: after `Ok(moved)` bytes, or failed.
+    fn end(
+        &mut self,
+        now: Timestamp,
+        id: RequestId,
+        outcome: Result<Bytes, Failed>,
+    ) -> Option<Accepted> {
         let slot = self.table.find(id)?;
-        if !self.table.state(slot).is_in_flight() {
+        let state = self.table.state(slot);
+        if !state.is_in_flight() {
             return None;
         }
         let accepted = self.table.accepted(slot);
         let index = self.table.class_index(slot);
-        self.queues[index as usize].complete(now, &mut self.table, slot, moved);
+        let moved = outcome.unwrap_or(Bytes::ZERO);
+        self.queues[usize::from(index)].complete(now, &mut self.table, slot, moved);
         self.counts.in_flight -= 1;
         self.stats.completed += 1;
+        if let Some(book) = &mut self.book {
+            book.end(now, &accepted, state, moved);
+        }
+        if let Some(classes) = &mut self.classes {
+            classes.complete(now, index, &accepted, outcome.ok());
+            classes.let_go(now, index);
+            self.settle(now, index);
+        }
         self.release(now, slot);
         Some(accepted)
     }
@@ -161,7 +220,7 @@ impl Scheduler {
     /// A dispatched request has failed. For the order of the others that is the same as success:
     /// the error is its sender's.
     pub fn fail(&mut self, now: Timestamp, id: RequestId) -> Option<Accepted> {
-        self.complete(now, id, Bytes::ZERO)
+        self.end(now, id, Err(Failed))
     }
 
     /// Takes back a request that has not been dispatched.
@@ -171,14 +230,17 @@ impl Scheduler {
         if state.is_in_flight() {
             return Cancellation::InFlight;
         }
+        let index = self.table.class_index(slot);
         if state == State::Blocked {
             self.made_ready.clear();
             self.counts.blocked -= 1;
+            self.note_taken_back(now, index, state);
             self.cancel_blocked(slot);
         } else {
-            let index = self.table.class_index(slot);
-            self.queues[index as usize].remove(now, &mut self.table, slot);
+            self.queues[usize::from(index)].remove(now, &mut self.table, slot);
             self.counts.ready -= 1;
+            self.note_taken_back(now, index, state);
+            self.settle(now, index);
             self.release(now, slot);
         }
         self.stats.cancelled += 1;
@@ -195,8 +257,13 @@ impl Scheduler {
         }
         into.extend(slots.iter().map(|slot| self.table.accepted(*slot)));
         self.queues.iter_mut().for_each(|queue| queue.clear(&mut self.table));
+        let now = self.classes.as_deref().map_or(Timestamp(0), |classes| classes.latest);
+        for index in 0..self.queues.len() as u16 {
+            self.settle(now, index);
+        }
         self.stats.drained += slots.len() as u64;
         for slot in slots {
+            self.note_taken_back(now, self.table.class_index(slot), self.table.state(slot));
             match self.table.state(slot) {
                 State::Blocked => self.cancel_blocked(slot),
                 _ => self.release_silently(slot),
@@ -209,7 +276,11 @@ impl Scheduler {
 
     /// Puts another policy in charge and returns the old one, empty. What it held goes to the new
     /// one in arrival order with its old `seq`; requests in flight and conflicts are not touched.
+    ///
+    /// # Panics
+    /// If it shares among classes: each has a policy of its own.
     pub fn switch_policy(&mut self, now: Timestamp, policy: Box<dyn Policy>) -> Box<dyn Policy> {
+        assert!(self.classes.is_none(), "with classes, switch_policies or switch_class_policy");
         self.stats.switches += 1;
         self.switch(now, 0, policy)
     }
@@ -283,6 +354,7 @@ impl Scheduler {
     }
 
     /// The name of the policy in charge.
+    /// With classes: of the policy of [`OTHER_CLASS`](crate::OTHER_CLASS).
     pub fn policy_name(&self) -> &'static str {
         self.queues[0].policy_name()
     }
@@ -299,21 +371,27 @@ impl Scheduler {
     /// Hands a ready request to the policy or to the lane of its class.
     fn queue(&mut self, now: Timestamp, slot: u32) {
         let skips = self.skips_policy(self.table.access(slot), self.table.range(slot));
-        let queue = &mut self.queues[self.table.class_index(slot) as usize];
+        let index = self.table.class_index(slot);
+        let queue = &mut self.queues[usize::from(index)];
         self.counts.ready += 1;
         match skips {
             true => queue.add_to_lane(&mut self.table, slot),
             false => queue.add(now, &mut self.table, slot),
         }
+        if let Some(classes) = &mut self.classes {
+            classes.wake(now, index);
+        }
     }
 
     /// Frees a request that has ended and queues what that made ready.
     fn release(&mut self, now: Timestamp, slot: u32) {
+        let (by, by_class) = (self.table.class_index(slot), self.table.class(slot));
         self.made_ready.clear();
         self.release_silently(slot);
         let ready = core::mem::take(&mut self.made_ready);
         self.counts.blocked -= ready.len();
         for slot in &ready {
+            self.note_unblocked(now, *slot, by, by_class);
             self.queue(now, *slot);
         }
         self.made_ready = ready;
@@ -327,6 +405,14 @@ impl Scheduler {
         self.stats.bypassed += 1;
         self.stats.queued += now - accepted.arrived;
         self.arm.note(&accepted.request, accepted.request.range.end);
+        if let Some(book) = &mut self.book {
+            book.note(now, &accepted);
+        }
+        if let Some(classes) = &mut self.classes {
+            let index = self.table.class_index(slot);
+            classes.charge(now, index, &[accepted]);
+            classes.of_mut(index).counts.bypassed += 1;
+        }
         accepted
     }
 
@@ -349,6 +435,9 @@ impl Scheduler {
             self.stats.batched_bytes += bytes;
         }
         self.arm.note(&batch.members[0].request, end);
+        if let Some(book) = &mut self.book {
+            book.note_batch(now, &batch.members);
+        }
     }
 
     fn cancel_blocked(&mut self, slot: u32) {

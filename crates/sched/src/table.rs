@@ -126,6 +126,11 @@ impl Table {
         (is_alive && record.generation == (id.0 >> 32) as u32).then_some(slot)
     }
 
+    /// The slot that `id` names, if that request waits for an earlier one.
+    pub(crate) fn find_blocked(&self, id: RequestId) -> Option<u32> {
+        self.find(id).filter(|slot| self.state(*slot) == State::Blocked)
+    }
+
     /// The request in a slot, as policies and embedders see it.
     pub(crate) fn accepted(&self, slot: u32) -> Accepted {
         let record = &self.records[slot as usize];
@@ -203,6 +208,10 @@ impl Table {
         self.records[slot as usize].file
     }
 
+    pub(crate) fn class(&self, slot: u32) -> ClassId {
+        self.records[slot as usize].class
+    }
+
     pub(crate) fn client(&self, slot: u32) -> ClientId {
         self.records[slot as usize].client
     }
@@ -221,6 +230,15 @@ impl Table {
 
     pub(crate) fn set_link(&mut self, slot: u32, link: u32) {
         self.records[slot as usize].link = link;
+    }
+
+    pub(crate) fn arrived(&self, slot: u32) -> Timestamp {
+        self.records[slot as usize].arrived
+    }
+
+    /// Every slot, free ones included.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.records.len() as u32
     }
 
     /// Every slot in a given state, in slot order; walks the whole table.

@@ -12,7 +12,9 @@ use forebay_sched::{
     SchedulerOptions, build,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
-use model::{BLOCK, Driver, Op, ops, ops_without_switch, settings, settings_without_waits};
+use model::{
+    BLOCK, Driver, Op, Sharing, ops, ops_without_switch, settings, settings_without_waits,
+};
 use proptest::prelude::*;
 
 macro_rules! laws {
@@ -50,12 +52,40 @@ macro_rules! laws {
 
                 #[test]
                 fn without_waits_whatever_is_ready_goes(ops in ops_without_switch(120)) {
-                    never_waits($policy, &ops);
+                    never_waits($policy, Sharing::Off, &ops);
                 }
 
                 #[test]
                 fn drain_hands_back_what_waits_in_arrival_order(ops in ops_without_switch(120)) {
-                    drains($policy, &ops);
+                    drains($policy, Sharing::Off, &ops);
+                }
+
+                #[test]
+                fn the_same_holds_when_classes_share(ops in ops(150)) {
+                    for sharing in [Sharing::Sfq, Sharing::Drr, Sharing::Tight] {
+                        shares($policy, GuardMode::Overlap, sharing, &ops);
+                    }
+                }
+
+                #[test]
+                fn the_same_holds_when_classes_share_and_each_client_is_ordered(ops in ops(100)) {
+                    shares($policy, GuardMode::Client, Sharing::Sfq, &ops);
+                }
+
+                #[test]
+                fn without_waits_and_limits_whatever_is_ready_of_any_class_goes(ops in ops(120)) {
+                    never_waits($policy, Sharing::Sfq, &ops);
+                }
+
+                #[test]
+                fn with_classes_the_same_calls_give_the_same_decisions(ops in ops(100)) {
+                    let trace = || shares($policy, GuardMode::Overlap, Sharing::Drr, &ops);
+                    prop_assert_eq!(trace(), trace());
+                }
+
+                #[test]
+                fn drain_empties_all_classes(ops in ops(100)) {
+                    drains($policy, Sharing::Drr, &ops);
                 }
 
                 #[test]
@@ -103,15 +133,24 @@ fn trace(policy: PolicyName, ops: &[Op]) -> Vec<String> {
     driver.trace
 }
 
-fn never_waits(policy: PolicyName, ops: &[Op]) {
-    let mut driver = Driver::new(policy, GuardMode::Overlap, settings_without_waits());
+/// What was decided.
+fn shares(policy: PolicyName, mode: GuardMode, sharing: Sharing, ops: &[Op]) -> Vec<String> {
+    let mut driver = Driver::sharing(policy, mode, settings(), sharing);
+    driver.run(ops);
+    driver.run_dry();
+    driver.trace
+}
+
+fn never_waits(policy: PolicyName, sharing: Sharing, ops: &[Op]) {
+    let mut driver = Driver::sharing(policy, GuardMode::Overlap, settings_without_waits(), sharing);
     driver.run(ops);
     driver.run_dry();
     assert_eq!(driver.scheduler.stats().waits, 0);
+    assert!(!driver.trace.iter().any(|decision| decision.starts_with("Wait")));
 }
 
-fn drains(policy: PolicyName, ops: &[Op]) {
-    let mut driver = Driver::new(policy, GuardMode::Overlap, settings());
+fn drains(policy: PolicyName, sharing: Sharing, ops: &[Op]) {
+    let mut driver = Driver::sharing(policy, GuardMode::Overlap, settings(), sharing);
     driver.run(ops);
     let waiting: Vec<u64> = (0..driver.known.len() as u64)
         .filter(|seq| driver.known[*seq as usize].place == model::Place::Waiting)

@@ -21,6 +21,7 @@ use crate::policies::sjf::{Sjf, SjfSettings};
 use crate::policies::sw::{Sw, SwSettings};
 use crate::policies::to::TimeOrder;
 use crate::policies::to_agg::ToAgg;
+use crate::classes::PolicySource;
 use crate::policy::{Limits, Policy};
 
 /// A policy's name, as configuration and tables write it.
@@ -127,6 +128,12 @@ impl From<Limits> for PolicySettings {
     fn from(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
+}
+
+/// A policy of that name for every class.
+pub fn source(name: PolicyName, settings: &PolicySettings) -> PolicySource {
+    let settings = *settings;
+    Box::new(move || build(name, &settings))
 }
 
 /// A fresh policy of that name.

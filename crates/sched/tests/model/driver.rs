@@ -1,12 +1,16 @@
 //! Runs operations against a scheduler and checks after each of them what must always hold.
 
-use forebay_sched::{
-    Accepted, Access, Admission, Batch, Bypass, Cancellation, Decision, GuardMode, PolicyName,
-    PolicySettings, Request, RequestId, Room, Scheduler, SchedulerOptions, build,
+use forebay_sched::sharing::{
+    AtLimit, ClassShare, Discipline, GroupId, Rate, Share, SharingSettings,
 };
-use forebay_units::{Nanos, Timestamp};
+use forebay_sched::{
+    Accepted, Access, Admission, Batch, Bypass, Cancellation, ClassOptions, Decision, GuardMode,
+    PolicyName, PolicySettings, Request, RequestId, Room, Scheduler, SchedulerOptions, build,
+    source,
+};
+use forebay_units::{Bytes, ClassId, Nanos, Timestamp};
 
-use super::{LARGE, Op, Oracle, any_policy, conflict};
+use super::{BLOCK, CLASSES, LARGE, Op, Oracle, any_policy, conflict};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -14,6 +18,53 @@ pub enum Place {
     InFlight,
     Completed,
     Cancelled,
+}
+
+/// Whether and how the classes of a test share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// They do not.
+    Off,
+    /// Under SFQ(D), with different weights.
+    Sfq,
+    /// Under DRR, in groups, some behind hard limits.
+    Drr,
+    /// With fewer places than classes, which are forgotten at once.
+    Tight,
+}
+
+impl Sharing {
+    fn scheduler(
+        self,
+        options: SchedulerOptions,
+        policy: PolicyName,
+        settings: &PolicySettings,
+    ) -> Scheduler {
+        let discipline = if self == Self::Drr { Discipline::Drr } else { Discipline::Sfq };
+        let classes = ClassOptions {
+            sharing: SharingSettings { discipline, quantum: 4 * BLOCK, ..Default::default() },
+            classes_max: if self == Self::Tight { CLASSES as usize - 1 } else { 16 },
+            idle_max: Nanos(if self == Self::Tight { 1 } else { 600_000_000_000 }),
+            ..Default::default()
+        };
+        let mut scheduler = match self {
+            Self::Off => return Scheduler::new(options, build(policy, settings)),
+            _ => Scheduler::with_classes(options, classes, source(policy, settings)),
+        };
+        for class in (0..CLASSES).filter(|_| self != Self::Tight) {
+            let limit = Rate { per_second: 1 << 30, burst: 2 * BLOCK };
+            let share = Share {
+                weight: class + 1,
+                bytes: (self == Self::Drr && class < 2).then_some(limit),
+                at_limit: AtLimit::Wait,
+                ..Default::default()
+            };
+            let group = (self == Self::Drr).then_some(GroupId(class % 2));
+            let share = ClassShare { share, group, ..Default::default() };
+            scheduler.configure_class(Timestamp(0), ClassId(class), share).expect("it is possible");
+        }
+        scheduler
+    }
 }
 
 /// A request that was accepted, and where it is.
@@ -33,12 +84,22 @@ pub struct Driver {
     pub trace: Vec<String>,
     mode: GuardMode,
     settings: PolicySettings,
+    sharing: Sharing,
     oracle: Oracle,
     batch: Batch,
 }
 
 impl Driver {
     pub fn new(policy: PolicyName, mode: GuardMode, settings: PolicySettings) -> Self {
+        Self::sharing(policy, mode, settings, Sharing::Off)
+    }
+
+    pub fn sharing(
+        policy: PolicyName,
+        mode: GuardMode,
+        settings: PolicySettings,
+        sharing: Sharing,
+    ) -> Self {
         let options = SchedulerOptions {
             guard: mode,
             large_bytes: Some(LARGE),
@@ -46,7 +107,8 @@ impl Driver {
             queue_requests_max: 48,
         };
         Self {
-            scheduler: Scheduler::new(options, build(policy, &settings)),
+            scheduler: sharing.scheduler(options, policy, &settings),
+            sharing,
             known: Vec::new(),
             now: Timestamp(0),
             trace: Vec::new(),
@@ -80,14 +142,28 @@ impl Driver {
                     self.cancel(seq);
                 }
             }
-            Op::Switch(number) => {
-                let old = self
-                    .scheduler
-                    .switch_policy(self.now, build(any_policy(number), &self.settings));
-                assert_eq!(old.queued_count(), 0, "the old policy is empty");
-            }
+            Op::Switch(number) => self.switch(any_policy(number), number),
             Op::Sleep(nanos) => self.now = self.now + Nanos(nanos),
         }
+    }
+
+    /// Another policy, for all classes or for one of them.
+    fn switch(&mut self, policy: PolicyName, number: usize) {
+        if self.sharing != Sharing::Off && number.is_multiple_of(2) {
+            let source = source(policy, &self.settings);
+            return self.scheduler.switch_policies(self.now, source).expect("it has classes");
+        }
+        let policy = build(policy, &self.settings);
+        let class = ClassId(number as u32 / 2 % CLASSES);
+        let old = match self.sharing {
+            Sharing::Off => self.scheduler.switch_policy(self.now, policy),
+            _ => match self.scheduler.switch_class_policy(self.now, class, policy) {
+                Ok(old) => old,
+                Err(_) if self.sharing == Sharing::Tight => return,
+                Err(error) => panic!("{error}"),
+            },
+        };
+        assert_eq!(old.queued_count(), 0, "the old policy is empty");
     }
 
     /// The seq of some request that is as asked for.
@@ -141,10 +217,10 @@ impl Driver {
     pub fn complete(&mut self, seq: usize) {
         let known = &mut self.known[seq];
         known.place = Place::Completed;
-        let completed = self.scheduler.complete(self.now, known.id, known.request.range.length());
+        let completed = self.scheduler.complete(self.now, known.id, moved(known));
         assert_eq!(completed.map(|accepted| accepted.seq), Some(seq as u64));
         assert_eq!(
-            self.scheduler.complete(self.now, self.known[seq].id, known_length(&self.known[seq])),
+            self.scheduler.complete(self.now, self.known[seq].id, moved(&self.known[seq])),
             None
         );
         self.oracle.release(seq as u64);
@@ -231,6 +307,7 @@ impl Driver {
         for member in members {
             assert_eq!(member.request.file, batch.file(), "one file a batch");
             assert_eq!(member.request.access, batch.access(), "one direction a batch");
+            assert_eq!(member.request.class, members[0].request.class, "one class a batch");
             let start = member.request.range.start;
             let is_duplicate_read = member.request.access == Access::Read && start < end;
             assert!(start == end || is_duplicate_read, "a gap or an overlap inside a batch");
@@ -265,6 +342,7 @@ impl Driver {
         assert_eq!(self.scheduler.queued_count(), count(Place::Waiting));
         assert_eq!(self.scheduler.in_flight_count(), count(Place::InFlight));
         assert!(self.scheduler.queued_count() <= 48, "more queued than allowed");
+        self.check_classes();
         let maps = if self.mode == GuardMode::Client { 2 } else { 1 };
         let cells_max = maps * (2 * self.oracle.live_count()).saturating_sub(1);
         assert!(
@@ -275,6 +353,37 @@ impl Driver {
     }
 }
 
-fn known_length(known: &Known) -> forebay_units::Bytes {
-    known.request.range.length()
+impl Driver {
+    /// What the classes count adds up to what all requests do, class by class where each has a place.
+    fn check_classes(&self) {
+        if self.sharing == Sharing::Off {
+            assert_eq!(self.scheduler.classes(self.now).count(), 0);
+            return;
+        }
+        let all: Vec<_> = self.scheduler.classes(self.now).collect();
+        let (mut waiting, mut in_flight, mut blocked) = (0, 0, 0);
+        for class in &all {
+            waiting += class.ready + class.blocked;
+            in_flight += class.in_flight;
+            blocked += class.blocked;
+            let of_class = |place| {
+                let is_own = |known: &&Known| known.request.class == class.class;
+                self.known.iter().filter(is_own).filter(|known| known.place == place).count()
+            };
+            if self.sharing != Sharing::Tight {
+                assert_eq!(class.ready + class.blocked, of_class(Place::Waiting));
+                assert_eq!(class.in_flight, of_class(Place::InFlight));
+                assert_eq!(class.counts.completed, of_class(Place::Completed) as u64);
+                assert_eq!(class.counts.cancelled, of_class(Place::Cancelled) as u64);
+            }
+        }
+        assert_eq!(waiting, self.scheduler.queued_count());
+        assert_eq!(in_flight, self.scheduler.in_flight_count());
+        assert_eq!(blocked, self.scheduler.blocked_count());
+    }
+}
+
+/// How much a request moves: an append, whose range has no end, one block.
+fn moved(known: &Known) -> Bytes {
+    known.request.range.length().min(Bytes(20 * BLOCK))
 }

@@ -9,7 +9,7 @@
 mod driver;
 mod oracle;
 
-pub use driver::{Driver, Place};
+pub use driver::{Driver, Place, Sharing};
 pub use oracle::{Oracle, conflict};
 
 use forebay_sched::{Access, Limits, PolicyName, PolicySettings, Request};
@@ -22,6 +22,8 @@ pub const BLOCK: u64 = 4096;
 pub const BLOCKS: u64 = 40;
 /// Files, and so file indices.
 pub const FILES: u32 = 3;
+/// Classes that requests belong to; one more than there are places for in `Sharing::Tight`.
+pub const CLASSES: u32 = 4;
 /// Requests longer than this skip the policy.
 pub const LARGE: Bytes = Bytes(9 * BLOCK);
 
@@ -49,8 +51,8 @@ fn request() -> impl Strategy<Value = Request> {
         1 => Just(Access::Alone),
         1 => Just(Access::Sync),
     ];
-    (access, 0..FILES, 0..3u32, 0..BLOCKS - 12, 1..13u64).prop_map(
-        |(access, file, client, start, count)| {
+    (access, 0..FILES, 0..3u32, 0..CLASSES, 0..BLOCKS - 12, 1..13u64).prop_map(
+        |(access, file, client, class, start, count)| {
             let range = match access {
                 Access::Alone => ByteRange::from_start(Offset(start * BLOCK)),
                 Access::Sync => ByteRange::default(),
@@ -59,7 +61,7 @@ fn request() -> impl Strategy<Value = Request> {
                 }
             };
             let (file, client) = (FileIndex(file), ClientId(client));
-            Request { tag: start, file, access, range, client, class: ClassId(0) }
+            Request { tag: start, file, access, range, client, class: ClassId(class) }
         },
     )
 }

@@ -1,0 +1,92 @@
+//! What the scheduler tells its ledger and its classes, and what it says about them.
+
+use alloc::boxed::Box;
+
+use forebay_stats::{Ledger, LedgerOptions, Snapshot, Waiting};
+use forebay_units::{ClassId, Nanos, Timestamp};
+
+use crate::book::Book;
+use crate::scheduler::Scheduler;
+use crate::table::State;
+
+impl Scheduler {
+    /// Keeps a ledger from now on; requests already in flight are not counted in it. Without one,
+    /// nothing is counted by file, and keeping none costs nothing.
+    pub fn keep_ledger(&mut self, options: LedgerOptions) {
+        self.book = Some(Box::new(Book::new(options)));
+    }
+
+    /// The ledger, if one is kept: to name files, or to forget a class.
+    pub fn ledger_mut(&mut self) -> Option<&mut Ledger> {
+        self.book.as_deref_mut().map(|book| &mut book.ledger)
+    }
+
+    /// A copy of the ledger, with what waits now; O(live requests + rows).
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let waits = |slot: &u32| {
+            matches!(self.table.state(*slot), State::Blocked | State::InPolicy | State::InLane)
+        };
+        let waiting = self.table.slots().filter(waits).map(|slot| Waiting {
+            class: self.table.class(slot),
+            arrived: self.table.arrived(slot),
+        });
+        Some(self.book.as_deref()?.ledger.snapshot(waiting))
+    }
+
+    /// Whether a class has as many requests waiting as it may.
+    pub(super) fn is_class_full(&self, index: u16) -> bool {
+        self.classes
+            .as_deref()
+            .is_some_and(|classes| classes.of(index).queued() >= classes.options.class_requests_max)
+    }
+
+    /// A blocked request may go: the one of class `by` that has ended was the last to hold it up.
+    pub(super) fn note_unblocked(&mut self, now: Timestamp, slot: u32, by: u16, by_class: ClassId) {
+        let time = now - self.table.arrived(slot);
+        if let Some(classes) = &mut self.classes {
+            let index = self.table.class_index(slot);
+            let class = classes.of_mut(index);
+            class.blocked -= 1;
+            class.counts.blocked_time += time;
+            if index != by {
+                class.counts.blocked_by_others_time += time;
+            }
+        }
+        if let Some(book) = &mut self.book {
+            let (class, file) = (self.table.class(slot), self.table.file(slot));
+            book.ledger.blocked(class, file, by_class, time);
+        }
+    }
+
+    /// A request that was not in flight has been cancelled or drained.
+    pub(super) fn note_taken_back(&mut self, now: Timestamp, index: u16, state: State) {
+        let Some(classes) = &mut self.classes else { return };
+        let class = classes.of_mut(index);
+        class.counts.cancelled += 1;
+        class.blocked -= usize::from(state == State::Blocked);
+        classes.let_go(now, index);
+    }
+
+    /// A class's policy has waited.
+    pub(super) fn note_wait(&mut self, index: u16, waited: Nanos) {
+        if let Some(classes) = &mut self.classes {
+            classes.of_mut(index).counts.waits += 1;
+            classes.of_mut(index).counts.waited += waited;
+        }
+        if let Some(book) = &mut self.book {
+            let class = self.classes.as_deref().map_or(ClassId(0), |classes| classes.of(index).id);
+            book.ledger.waited(class, waited);
+        }
+    }
+
+    /// Tells the ledger how long a limit has held a class back since it was told last.
+    pub(super) fn note_throttling(&mut self, now: Timestamp, index: u16) {
+        let (Some(classes), Some(book)) = (&mut self.classes, &mut self.book) else { return };
+        let class = classes.of(index).id;
+        let all = classes.shares.stats(now, class).unwrap_or_default().throttled_time;
+        let told = core::mem::replace(&mut classes.of_mut(index).throttled_told, all);
+        if all > told {
+            book.ledger.throttled(class, all - told);
+        }
+    }
+}

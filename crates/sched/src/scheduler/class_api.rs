@@ -1,0 +1,158 @@
+//! What an embedder may ask and change about classes.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use forebay_units::{ClassId, Timestamp};
+
+use crate::class_queue::{ClassQueue, Names};
+use crate::classes::{ClassError, ClassOptions, ClassStats, Classes, PolicySource};
+use crate::options::SchedulerOptions;
+use crate::policies::noop::Noop;
+use crate::policy::Policy;
+use crate::scheduler::Scheduler;
+use crate::sharing::{ClassShare, GroupId, Reserved, Share, ShareStats, SharingSettings};
+
+impl Scheduler {
+    /// A scheduler that shares the store among classes, each with a policy of its own from `source`.
+    ///
+    /// However many front ends feed it, one such scheduler stands before one device: shares and
+    /// limits hold for all of them together.
+    ///
+    /// # Panics
+    /// If a number in `classes` is out of its range.
+    pub fn with_classes(
+        options: SchedulerOptions,
+        classes: ClassOptions,
+        source: PolicySource,
+    ) -> Self {
+        let mut classes = Classes::new(classes, source);
+        let mut this = Self::new(options, Box::new(Noop::new()));
+        this.queues = alloc::vec![classes.new_queue()];
+        this.classes = Some(Box::new(classes));
+        this
+    }
+
+    /// Whether it shares among classes.
+    pub fn has_classes(&self) -> bool {
+        self.classes.is_some()
+    }
+
+    /// Gives a class its share from now on, whatever it has queued or in flight. The class keeps
+    /// its place until [`release_class`](Scheduler::release_class).
+    pub fn configure_class(
+        &mut self,
+        now: Timestamp,
+        class: ClassId,
+        share: ClassShare,
+    ) -> Result<(), ClassError> {
+        let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
+        classes.configure(now, class, share, &mut self.queues)
+    }
+
+    /// Gives a group of classes its share from now on.
+    pub fn configure_group(
+        &mut self,
+        now: Timestamp,
+        group: GroupId,
+        share: Share,
+    ) -> Result<(), ClassError> {
+        let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
+        Ok(classes.shares.configure_group(now, group, share)?)
+    }
+
+    /// Takes a class's share and its right to a policy of its own back: it is like any other that
+    /// nobody mentioned, and forgotten once it is idle. Whether the class was known.
+    pub fn release_class(&mut self, now: Timestamp, class: ClassId) -> Result<bool, ClassError> {
+        let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
+        Ok(classes.release(now, class))
+    }
+
+    /// Takes a group's share back; its classes stay in it. Whether the group was known.
+    pub fn release_group(&mut self, now: Timestamp, group: GroupId) -> Result<bool, ClassError> {
+        let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
+        Ok(classes.shares.remove_group(now, group).is_some())
+    }
+
+    /// Changes the discipline, the cost model and the rest. What is used up of limits stays so.
+    ///
+    /// # Panics
+    /// As [`Shares::new`](crate::sharing::Shares::new).
+    pub fn switch_sharing(
+        &mut self,
+        now: Timestamp,
+        sharing: SharingSettings,
+    ) -> Result<(), ClassError> {
+        let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
+        classes.shares.switch(now, sharing);
+        classes.options.sharing = sharing;
+        Ok(())
+    }
+
+    /// Puts another policy in charge of one class and returns the old one, empty. As
+    /// [`switch_policy`](Scheduler::switch_policy) otherwise; turns, debts and limits are not touched.
+    pub fn switch_class_policy(
+        &mut self,
+        now: Timestamp,
+        class: ClassId,
+        policy: Box<dyn Policy>,
+    ) -> Result<Box<dyn Policy>, ClassError> {
+        let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
+        let index = classes.reserve(now, class, &mut self.queues)?;
+        classes.keep_policy(index);
+        self.stats.switches += 1;
+        let old = self.switch(now, index, policy);
+        self.settle(now, index);
+        Ok(old)
+    }
+
+    /// Puts a policy from `source` in charge of every class, those that come later included.
+    pub fn switch_policies(
+        &mut self,
+        now: Timestamp,
+        mut source: PolicySource,
+    ) -> Result<(), ClassError> {
+        let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
+        let indices: Vec<u16> = classes.indices().collect();
+        self.stats.switches += 1;
+        for index in indices {
+            self.switch(now, index, source());
+            self.settle(now, index);
+        }
+        self.classes_mut().set_source(source);
+        Ok(())
+    }
+
+    /// Every class that is known, by number; [`OTHER_CLASS`](crate::OTHER_CLASS) comes last. None
+    /// without sharing.
+    pub fn classes(&self, now: Timestamp) -> impl Iterator<Item = ClassStats> + '_ {
+        let classes = self.classes.as_deref();
+        let indices = classes.into_iter().flat_map(Classes::indices);
+        indices.filter_map(move |index| {
+            Some(classes?.stats(now, index, &self.queues[usize::from(index)]))
+        })
+    }
+
+    /// One class, if it is known.
+    pub fn class(&mut self, now: Timestamp, class: ClassId) -> Option<ClassStats> {
+        let classes = self.classes.as_deref_mut()?;
+        let index = classes.find(class)?;
+        Some(classes.stats(now, index, &self.queues[usize::from(index)]))
+    }
+
+    /// What a group has had, if it is known.
+    pub fn group(&self, now: Timestamp, group: GroupId) -> Option<ShareStats> {
+        self.classes.as_deref()?.shares.group_stats(now, group)
+    }
+
+    /// What is promised of the device; nothing without sharing.
+    pub fn reserved(&self) -> Reserved {
+        let nothing = Reserved { total: 0, is_overcommitted: false };
+        self.classes.as_deref().map_or(nothing, |classes| classes.shares.reserved())
+    }
+}
+
+/// A queue for requests of all classes.
+pub(super) fn only_queue(policy: Box<dyn Policy>) -> ClassQueue {
+    ClassQueue::new(policy, Names::Same)
+}
