@@ -58,6 +58,11 @@ impl Header {
         self.settings.iter().find(|(found, _)| found == key).map(|(_, value)| value.as_str())
     }
 
+    /// Whether it was recorded when requests ended. A log of another tool may not say.
+    pub fn has_ends(&self) -> bool {
+        self.setting(crate::ENDS) != Some("unknown")
+    }
+
     /// What every trace begins with, to be written before the first block.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -15,23 +15,39 @@
 
 extern crate alloc;
 
+mod catalog;
 mod checker;
 mod code;
+mod csv;
 mod event;
 mod frame;
+mod import;
+mod lives;
+mod pattern;
 mod reader;
 mod recorder;
 mod setup;
 mod sum;
+mod summary;
+mod timeline;
 mod traced;
 mod varint;
 mod workload;
 
+pub use catalog::{Catalog, TracedFile};
 pub use checker::{Checker, Divergence};
+pub use csv::{CSV_COLUMNS, csv_line};
 pub use event::{Asked, Event, Fate, Members, Named, Record, Submit, TEXT_BYTES_MAX};
 pub use frame::{Header, MAGIC, Totals, VERSION};
+pub use import::{ENDS, ImportError, Imported, ImportedRequest};
+pub use lives::{End, Life, Lives};
+pub use pattern::Pattern;
 pub use reader::{Damage, DamageKind, Error, Reader};
 pub use recorder::{Block, Recorder, RecorderOptions};
 pub use setup::{Setup, SetupError};
+pub use summary::{
+    Change, Decisions, Moved, Orders, Requests, Row, Rows, SizeRow, Spread, Summary, Times,
+};
+pub use timeline::Moment;
 pub use traced::Traced;
-pub use workload::{Recorded, Workload, WorkloadFile};
+pub use workload::{Recorded, Workload};

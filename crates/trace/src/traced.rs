@@ -184,8 +184,11 @@ impl Traced {
         self.record(now, &Event::Immediate { request, moved });
     }
 
-    /// Notes which file an index stands for from now on.
+    /// Notes which file an index stands for from now on, in the scheduler's ledger too.
     pub fn note_file(&mut self, file: FileIndex, id: FileId) {
+        if let Some(ledger) = self.scheduler.ledger_mut() {
+            ledger.name_file(file, id.mixed());
+        }
         self.note(&Event::File { file, id });
     }
 

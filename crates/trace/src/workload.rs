@@ -12,13 +12,13 @@
 //! ended when it came. A client that had several under way is so replayed with as many under way.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use forebay_sched::Request;
-use forebay_units::{Bytes, ClassId, ClientId, FileId, FileIndex, Nanos, Timestamp};
+use forebay_sched::{Access, Request};
+use forebay_units::{ByteRange, Bytes, ClientId, Nanos, Offset, Timestamp};
 
-use crate::event::{Event, Named, Record};
+use crate::catalog::Catalog;
+use crate::event::{Event, Record};
 use crate::reader::{Damage, Reader};
 
 /// A request as it was recorded.
@@ -26,7 +26,7 @@ use crate::reader::{Damage, Reader};
 pub struct Recorded {
     /// When it came, from the first one on.
     pub at: Timestamp,
-    /// What was asked. The file is the place in [`Workload::files`]; the tag is the place in
+    /// What was asked. The file is the place in [`Catalog::files`]; the tag is the place in
     /// [`Workload::requests`].
     pub request: Request,
     /// The place of the request that it followed: the last of its client that had ended. `None`
@@ -40,28 +40,13 @@ pub struct Recorded {
     pub latency: Option<Nanos>,
 }
 
-/// A file of a workload.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkloadFile {
-    /// What it was.
-    pub id: Option<FileId>,
-    /// What it was called.
-    pub name: Option<String>,
-    /// The highest end of a read or write, which a file to replay on must have.
-    pub size: Bytes,
-}
-
 /// The requests of a trace in order of arrival, refused ones left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
     /// The requests.
     pub requests: Vec<Recorded>,
-    /// The files, by the index that requests have here.
-    pub files: Vec<WorkloadFile>,
-    /// Names of clients.
-    pub clients: BTreeMap<ClientId, String>,
-    /// Names of classes.
-    pub classes: BTreeMap<ClassId, String>,
+    /// Files, by the index that requests have here, and names.
+    pub catalog: Catalog,
     /// Events that the trace has lost; requests may be missing.
     pub lost_events: u64,
     /// Where the trace could not be read; requests may be missing.
@@ -74,14 +59,14 @@ impl Workload {
     /// # Panics
     /// If it has more than 2^32 requests.
     pub fn read(reader: Reader<'_>) -> Self {
-        let mut builder = Builder::default();
+        let mut builder = Builder { has_ends: reader.header().has_ends(), ..Builder::default() };
         for found in reader {
             match found {
                 Ok(record) => builder.take(&record),
                 Err(damage) => builder.workload.damages.push(damage),
             }
         }
-        builder.workload
+        builder.finish()
     }
 }
 
@@ -89,10 +74,8 @@ impl Workload {
 #[derive(Default)]
 struct Builder {
     workload: Workload,
+    has_ends: bool,
     start: Option<Timestamp>,
-    /// The file that an index stands for at the moment.
-    files: BTreeMap<FileIndex, FileIndex>,
-    by_id: BTreeMap<FileId, FileIndex>,
     /// Requests that have not ended, by `seq`.
     open: BTreeMap<u64, u32>,
     /// The last request of each client that has ended, and when.
@@ -102,6 +85,7 @@ struct Builder {
 impl Builder {
     fn take(&mut self, record: &Record<'_>) {
         let now = record.time;
+        self.workload.catalog.take(&record.event);
         match record.event {
             Event::Submit(submit) => {
                 if let Some(seq) = submit.seq {
@@ -118,16 +102,6 @@ impl Builder {
                     self.end(now, place, moved);
                 }
             }
-            Event::Retire { file } => _ = self.files.remove(&file),
-            Event::File { file, id } => {
-                let place = match self.by_id.get(&id) {
-                    Some(place) => *place,
-                    None => self.add_file(Some(id)),
-                };
-                self.by_id.insert(id, place);
-                self.files.insert(file, place);
-            }
-            Event::Name { of, text } => self.name(of, text),
             Event::Lost { events, .. } => self.workload.lost_events += events,
             _ => {}
         }
@@ -137,10 +111,10 @@ impl Builder {
         let start = *self.start.get_or_insert(now);
         let place = u32::try_from(self.workload.requests.len()).expect("at most 2^32 requests");
         request.tag = u64::from(place);
-        request.file = self.place_of(request.file);
-        let file = &mut self.workload.files[request.file.0 as usize];
-        if !matches!(request.access, forebay_sched::Access::Alone | forebay_sched::Access::Sync) {
-            file.size = file.size.max(Bytes(request.range.end.0));
+        request.file = self.workload.catalog.place_of(request.file);
+        if matches!(request.access, Access::Read | Access::Write) {
+            let size = &mut self.workload.catalog.files[request.file.0 as usize].size;
+            *size = (*size).max(Bytes(request.range.end.0));
         }
         let followed = self.ended.get(&request.client);
         self.workload.requests.push(Recorded {
@@ -158,32 +132,24 @@ impl Builder {
         let recorded = &mut self.workload.requests[place as usize];
         recorded.moved = Some(moved);
         let start = self.start.unwrap_or_default();
-        recorded.latency = Some((now - start) - (recorded.at - Timestamp(0)));
+        let latency = (now - start) - (recorded.at - Timestamp(0));
+        recorded.latency = self.has_ends.then_some(latency);
         self.ended.insert(recorded.request.client, (place, now));
-    }
-
-    fn place_of(&mut self, file: FileIndex) -> FileIndex {
-        if let Some(place) = self.files.get(&file) {
-            return *place;
+        if recorded.request.access == Access::Alone && moved > Bytes::ZERO {
+            let size = &mut self.workload.catalog.files[recorded.request.file.0 as usize].size;
+            recorded.request.range = ByteRange::new(Offset(size.0), moved);
+            recorded.request.access = Access::Write;
+            *size += moved;
         }
-        let place = self.add_file(None);
-        self.files.insert(file, place);
-        place
     }
 
-    fn add_file(&mut self, id: Option<FileId>) -> FileIndex {
-        self.workload.files.push(WorkloadFile { id, ..WorkloadFile::default() });
-        FileIndex(self.workload.files.len() as u32 - 1)
-    }
-
-    fn name(&mut self, of: Named, text: &str) {
-        match of {
-            Named::Client(client) => _ = self.workload.clients.insert(client, text.into()),
-            Named::Class(class) => _ = self.workload.classes.insert(class, text.into()),
-            Named::File(file) => {
-                let place = self.place_of(file);
-                self.workload.files[place.0 as usize].name = Some(text.into());
+    /// What moved nothing by itself only holds up what comes after it.
+    fn finish(mut self) -> Workload {
+        for recorded in &mut self.workload.requests {
+            if recorded.request.access == Access::Alone {
+                recorded.request.access = Access::Sync;
             }
         }
+        self.workload
     }
 }

@@ -240,7 +240,7 @@ fn a_workload_is_what_was_accepted_with_files_told_apart() {
         ]
     );
     assert_eq!(workload.requests[0].latency, Some(Nanos(50)));
-    let sizes: Vec<u64> = workload.files.iter().map(|file| file.size.0).collect();
+    let sizes: Vec<u64> = workload.catalog.files.iter().map(|file| file.size.0).collect();
     assert_eq!(sizes, [60, 110]);
     assert!(workload.damages.is_empty() && workload.lost_events == 0);
 }
