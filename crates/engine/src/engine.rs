@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use forebay_pool::Pool;
 use forebay_sched::request::Access;
 use forebay_sched::scheduler::{Batch, Cancellation, Decision, Scheduler, Stats};
+use forebay_stats::Snapshot;
 use forebay_trace::{Named, Recorder, Traced};
 use forebay_units::{Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
 use rustix::io::Errno;
@@ -158,6 +159,23 @@ impl Engine {
     /// Notes the name of a client or class in the recording, if there is one.
     pub fn note_name(&mut self, of: Named, text: &str) {
         self.scheduler.note_name(of, text);
+    }
+
+    /// Changes how the scheduler shares and orders, which is `key` given `value` in a recording.
+    /// Requests go through the engine only.
+    pub fn configure<R>(
+        &mut self,
+        now: Timestamp,
+        key: &str,
+        value: &str,
+        change: impl FnOnce(&mut Scheduler) -> R,
+    ) -> R {
+        self.scheduler.change(now, key, value, change)
+    }
+
+    /// What classes and files have had; `None` if the scheduler keeps no ledger.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        self.scheduler.snapshot()
     }
 
     /// Closes a file once its calls are answered. With `answer_to`, an [`Event::Done`] for that

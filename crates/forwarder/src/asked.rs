@@ -7,13 +7,13 @@ use forebay_wire::{Delivery, Descriptor, Place};
 
 /// What a client asks for, freed from the bytes that it came in.
 pub(crate) enum Asked {
-    Hello { process: u64 },
+    Hello { process: u64, user: u32, job: Vec<u8> },
     Open { tag: u64, flags: u32, descriptor: Descriptor, path: Vec<u8> },
     Call { tag: u64, file: FileKey, action: Action, ranges: Ranges, eager: bool },
     Stat { tag: u64, file: FileKey },
     Close { tag: u64, file: FileKey },
     Status { tag: u64 },
-    Control { tag: u64 },
+    Control { tag: u64, text: Vec<u8> },
     Bye { tag: u64, reasons: Vec<(u8, u64)> },
 }
 
@@ -29,7 +29,9 @@ impl From<server::Event<'_, FileKey>> for Asked {
         };
         let nowhere = ByteRange::default();
         match event {
-            E::Hello(hello) => Self::Hello { process: hello.client },
+            E::Hello(hello) => {
+                Self::Hello { process: hello.client, user: hello.uid, job: hello.job.to_vec() }
+            }
             E::Open { tag, open } => Self::Open {
                 tag,
                 flags: open.flags,
@@ -61,7 +63,7 @@ impl From<server::Event<'_, FileKey>> for Asked {
             E::Stat { tag, file } => Self::Stat { tag, file },
             E::Close { tag, file } => Self::Close { tag, file },
             E::Status { tag } => Self::Status { tag },
-            E::Control { tag, .. } => Self::Control { tag },
+            E::Control { tag, control } => Self::Control { tag, text: control.text.to_vec() },
             E::Bye { tag, bye } => Self::Bye {
                 tag,
                 reasons: bye.reasons.iter().map(|reason| (reason.reason, reason.calls)).collect(),

@@ -6,10 +6,13 @@ use forebay_device::Profile;
 use forebay_engine::store::Store;
 use forebay_engine::{Engine, Options};
 use forebay_pool::{Pool, PoolOptions};
+use forebay_sched::ClassOptions;
 use forebay_sched::policies::PolicyName;
 use forebay_sched::policies::hbrr::{HbrrQuantum, HbrrSettings};
 use forebay_sched::policy::Limits;
-use forebay_sched::scheduler::{Bypass, GuardMode, SchedulerOptions};
+use forebay_sched::scheduler::{Bypass, GuardMode, Scheduler, SchedulerOptions};
+use forebay_sched::sharing::{CostModel, Discipline, SharingSettings, Tariff};
+use forebay_stats::LedgerOptions;
 use forebay_store::{
     Faults, Faulty, MemoryOptions, MemoryStore, Modelled, PosixEngine, PosixOptions, PosixStore,
     TimeScale,
@@ -19,7 +22,7 @@ use forebay_units::{Bytes, Direction, Nanos};
 
 use crate::Error;
 use crate::rotation::is_rotating;
-use crate::settings::{self, Settings, StoreEngine, StoreKind};
+use crate::settings::{self, Cost, Level, Settings, Sharing, StoreEngine, StoreKind};
 
 /// The request size at which order matters most, and at which devices are asked whether it does.
 const SMALL_REQUEST: Bytes = Bytes::kib(8);
@@ -35,7 +38,8 @@ pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool, Setup), Error
     let options =
         Options { depth, chunk_bytes: settings.session.chunk_bytes_max, ..Options::default() };
     let setup = setup(settings)?;
-    Ok((Engine::new(options, setup.scheduler(), store, pool.clone()), pool, setup))
+    let scheduler = scheduler(settings, &setup)?;
+    Ok((Engine::new(options, scheduler, store, pool.clone()), pool, setup))
 }
 
 fn pool(settings: &settings::Pool, session: &settings::Session) -> Result<Pool, Error> {
@@ -111,7 +115,63 @@ fn profile(name: &str) -> Result<Profile, Error> {
         .map_err(|error| Error::Setting { key: "store.kind", text: error.to_string() })
 }
 
-fn setup(settings: &Settings) -> Result<Setup, Error> {
+/// A scheduler with a policy of its own for every class, unless nothing is shared.
+fn scheduler(settings: &Settings, setup: &Setup) -> Result<Scheduler, Error> {
+    let Sharing { level, class_count_max, file_count_max, .. } = settings.sharing;
+    let mut scheduler = match level {
+        Level::None => setup.scheduler(),
+        Level::User | Level::Job => {
+            let classes = ClassOptions {
+                sharing: sharing(settings)?,
+                classes_max: class_count_max as usize,
+                ..ClassOptions::default()
+            };
+            let source = forebay_sched::source(setup.policy, &setup.policy_settings());
+            Scheduler::with_classes(setup.options, classes, source)
+        }
+    };
+    scheduler.keep_ledger(LedgerOptions {
+        classes_max: class_count_max as usize,
+        files_max: file_count_max as usize,
+    });
+    Ok(scheduler)
+}
+
+/// How classes share: whose turn it is, and what a batch costs.
+pub(crate) fn sharing(settings: &Settings) -> Result<SharingSettings, Error> {
+    let Sharing { discipline, cost, quantum_bytes, .. } = settings.sharing;
+    let (cost, quantum) = match (cost, &settings.store.kind) {
+        (Cost::Requests, _) => (CostModel::OPS, u64::from(settings.scheduler.run_requests_max)),
+        (Cost::Time, StoreKind::Modelled(name)) => {
+            let profile = profile(name)?;
+            let time = profile.sequential_time(Direction::Read, quantum_bytes);
+            (device_time(&profile), time.0.max(1))
+        }
+        (Cost::Bytes | Cost::Time, _) => (CostModel::BYTES, quantum_bytes.0),
+    };
+    let discipline = match discipline {
+        settings::Discipline::Sfq => Discipline::Sfq,
+        settings::Discipline::Drr => Discipline::Drr,
+    };
+    Ok(SharingSettings { discipline, cost, quantum, ..SharingSettings::default() })
+}
+
+/// What a batch takes of a device, in nanoseconds: getting there, and moving the data.
+fn device_time(profile: &Profile) -> CostModel {
+    let tariff = |direction| {
+        let random = profile.random_time(direction, SMALL_REQUEST);
+        let sequential = profile.sequential_time(direction, SMALL_REQUEST);
+        Tariff {
+            per_batch: (random - sequential).0,
+            per_request: 0,
+            per_mib: profile.sequential_time(direction, Bytes::mib(1)).0,
+        }
+    };
+    CostModel { read: tariff(Direction::Read), write: tariff(Direction::Write) }
+}
+
+/// What the scheduler is made with, its classes apart.
+pub(crate) fn setup(settings: &Settings) -> Result<Setup, Error> {
     let given = &settings.scheduler;
     let is_by_bytes = given.policy == "hbrr-bytes";
     let policy: PolicyName = match is_by_bytes {

@@ -7,17 +7,21 @@ use std::os::unix::ffi::OsStringExt;
 
 use forebay_engine::store::OpenHow;
 use forebay_engine::{Action, CallKey, Event, FileKey, Order, Origin, Ranges, Sink};
+use forebay_sched::OTHER_CLASS;
 use forebay_session::server::{self, Limits, Session, Violation};
 use forebay_transport::Stream;
 use forebay_units::{Bytes, ClassId, ClientId, Nanos, Offset, Timestamp};
 use forebay_wire::{Attributes, Descriptor, Done};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use serde::Serialize;
 
 use crate::asked::Asked;
 use crate::outgoing::Outgoing;
 use crate::progress::Progress;
+use crate::rights::Rights;
 use crate::shared::Shared;
+use crate::sharing::{self, Identity};
 
 /// Descriptors that may have arrived without the `Open` they belong to; a client sends one with each.
 const DESCRIPTORS_MAX: usize = 64;
@@ -55,8 +59,7 @@ pub(crate) struct Connection {
     descriptors: VecDeque<OwnedFd>,
     /// A descriptor came for which there was no room.
     has_lost_descriptor: bool,
-    /// Whether files may be opened by path: over the network beneath the export, on this host by the same user.
-    may_open_paths: bool,
+    rights: Rights,
     /// Calls that are not answered, in the order of their tags.
     calls: Vec<Call>,
     bye: Option<Bye>,
@@ -64,14 +67,24 @@ pub(crate) struct Connection {
     is_paused: bool,
     /// Requests that may still be taken in this turn.
     requests_left: usize,
-    /// The process and what the scheduler knows it as, after its hello.
-    who: Option<(u64, ClientId)>,
+    /// Who it is, after its hello.
+    who: Option<Who>,
     /// Payload that was asked for and has not come.
     owed_bytes: u64,
     input: Progress,
     output: Progress,
     /// What epoll has been told to watch.
     pub(crate) watched: EventFlags,
+}
+
+/// Who a peer is.
+#[derive(Clone, Copy)]
+struct Who {
+    /// The number that the process gave itself.
+    process: u64,
+    /// What the scheduler knows it as.
+    client: ClientId,
+    class: ClassId,
 }
 
 /// A call that is not answered.
@@ -94,7 +107,7 @@ impl Connection {
         key: u64,
         stream: Stream,
         limits: Limits,
-        may_open_paths: bool,
+        rights: Rights,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -105,7 +118,7 @@ impl Connection {
             pending: Vec::new(),
             descriptors: VecDeque::new(),
             has_lost_descriptor: false,
-            may_open_paths,
+            rights,
             calls: Vec::new(),
             bye: None,
             is_paused: false,
@@ -307,8 +320,10 @@ impl Connection {
 
     fn accept(&mut self, asked: Asked, shared: &mut Shared) {
         match asked {
-            Asked::Hello { process, .. } => {
-                self.who = Some((process, shared.enter(process)));
+            Asked::Hello { process, user, job } => {
+                let identity = Identity::new(self.rights.user.unwrap_or(user), &job);
+                let class = shared.sharing.enter(&mut shared.engine, shared.now, identity);
+                self.who = Some(Who { process, client: shared.enter(process), class });
                 self.outgoing.push(self.session.welcome(self.key));
             }
             Asked::Open { tag, flags, descriptor, path } => {
@@ -332,8 +347,14 @@ impl Connection {
                 let origin = self.origin(tag);
                 shared.engine.close(file, Some(origin), &mut shared.events);
             }
-            Asked::Status { tag } => self.send_status(tag, shared),
-            Asked::Control { tag, .. } => self.answer_errno(tag, Errno::PERM),
+            Asked::Status { tag } => self.send_text(tag, &shared.status()),
+            Asked::Control { tag, .. } if !self.rights.may_control => {
+                self.answer_errno(tag, Errno::PERM);
+            }
+            Asked::Control { tag, text } => {
+                let answer = shared.sharing.control(&mut shared.engine, shared.now, &text);
+                self.send_text(tag, &answer);
+            }
             Asked::Bye { tag, reasons } => {
                 shared.note_bye(&reasons);
                 let files: Vec<_> = self.session.files().collect();
@@ -363,7 +384,7 @@ impl Connection {
                 }
                 None => return self.answer_errno(tag, Errno::BADF),
             },
-            Descriptor::Absent if !self.may_open_paths => {
+            Descriptor::Absent if !self.rights.may_open_paths => {
                 return self.answer_errno(tag, Errno::ACCESS);
             }
             Descriptor::Absent => OpenHow::Beneath {
@@ -371,8 +392,12 @@ impl Connection {
                 flags: flags.cast_signed(),
             },
         };
+        let name = sharing::name_of(&how);
         match shared.engine.open(how) {
-            Ok((file, id)) => self.outgoing.push(self.session.opened(tag, file, id)),
+            Ok((file, id)) => {
+                shared.sharing.opened(&shared.engine, id, name);
+                self.outgoing.push(self.session.opened(tag, file, id));
+            }
             Err(errno) => self.answer_errno(tag, errno),
         }
     }
@@ -396,8 +421,8 @@ impl Connection {
         }
         let order = Order {
             origin: self.origin(tag),
-            client: self.who.map_or(ClientId(u32::MAX), |(_, client)| client),
-            class: ClassId(0),
+            client: self.who.map_or(ClientId(u32::MAX), |who| who.client),
+            class: self.who.map_or(OTHER_CLASS, |who| who.class),
             file,
             action,
             ranges,
@@ -467,8 +492,8 @@ impl Connection {
         self.outgoing.push(self.session.done(tag, done));
     }
 
-    fn send_status(&mut self, tag: u64, shared: &Shared) {
-        let text = serde_json::to_vec(&shared.status()).expect("a status is plain data");
+    fn send_text(&mut self, tag: u64, answer: &impl Serialize) {
+        let text = serde_json::to_vec(answer).expect("an answer is plain data");
         let chunk = self.session.chunk_bytes_max() as usize;
         let count = text.len().div_ceil(chunk).max(1);
         for (idx, part) in text.chunks(chunk).enumerate() {
@@ -506,8 +531,9 @@ impl Connection {
         for call in &self.calls {
             shared.engine.abandon(shared.now, call.key, &mut shared.events);
         }
-        if let Some((process, _)) = self.who {
+        if let Some(Who { process, class, .. }) = self.who {
             shared.leave(process);
+            shared.sharing.leave(class);
         }
         for file in self.session.files() {
             shared.engine.close(file, None, &mut shared.events);

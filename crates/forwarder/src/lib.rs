@@ -14,13 +14,16 @@ mod asked;
 mod assemble;
 mod clock;
 mod connection;
+pub mod control;
 mod log;
 mod outgoing;
 mod progress;
+mod rights;
 mod rotation;
 pub mod settings;
 mod shard;
 mod shared;
+mod sharing;
 pub mod status;
 mod tape;
 
@@ -128,9 +131,8 @@ impl Forwarder {
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(Error::System)?,
         );
         let watched = rustix::io::fcntl_dupfd_cloexec(&*stop, 0).map_err(Error::System)?;
-        let (allowed, limits) = (settings.listen.tcp_allow.clone(), settings.session.clone());
         let mut shard =
-            Shard::new(listeners, watched, allowed, limits, engine, pool).map_err(Error::System)?;
+            Shard::new(listeners, watched, settings, engine, pool).map_err(Error::System)?;
         if let Some(path) = &settings.trace.file {
             shard.record(path, settings, &setup).map_err(|error| {
                 let text = format!("{}: {error}; name a file that can be written", path.display());

@@ -250,6 +250,30 @@ impl Settings {
         definition::DEFINITIONS.iter().map(|d| (d.key, (d.read)(self).to_string()))
     }
 
+    /// Changes one setting by its text; nothing is checked against other settings.
+    ///
+    /// # Errors
+    /// What is allowed instead.
+    pub(crate) fn set(
+        &mut self,
+        definition: &'static definition::Definition,
+        text: &str,
+    ) -> Result<(), String> {
+        let value = definition.kind.parse(text).ok_or_else(|| definition.kind.to_string())?;
+        (definition.write)(self, value);
+        Ok(())
+    }
+
+    /// Whether settings that concern each other fit.
+    ///
+    /// # Errors
+    /// What does not fit, and what is allowed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let faults = source::faults_together(self);
+        let texts: Vec<String> = faults.iter().map(Fault::to_string).collect();
+        if texts.is_empty() { Ok(()) } else { Err(texts.join("; ")) }
+    }
+
     /// All of it as a file that would set it.
     pub fn to_toml(&self) -> String {
         let plain = self.entries().map(|(key, value)| format!("{key} = {value:?}\n"));
@@ -263,7 +287,12 @@ impl Settings {
     /// A fresh value with nothing decided, for [`Sources::resolve`] to fill from the table.
     fn blank() -> Self {
         Self {
-            listen: Listen { unix: None, tcp: None, tcp_allow: Vec::new(), tcp_control: TcpControl::Refuse },
+            listen: Listen {
+                unix: None,
+                tcp: None,
+                tcp_allow: Vec::new(),
+                tcp_control: TcpControl::Refuse,
+            },
             export: Export { root: None },
             store: Store {
                 kind: StoreKind::Posix,

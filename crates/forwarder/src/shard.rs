@@ -26,7 +26,8 @@ use slotmap::{Key, KeyData, SlotMap, new_key_type};
 use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::connection::{Connection, Ending, turn_away};
-use crate::settings::{self, Network, Settings};
+use crate::rights::Rights;
+use crate::settings::{self, Network, Settings, TcpControl};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::tape::Tape;
@@ -68,6 +69,7 @@ pub(crate) struct Shard {
     listeners: Vec<Listener>,
     allowed: Vec<Network>,
     limits: settings::Session,
+    tcp_control: TcpControl,
     connections: SlotMap<ConnectionKey, Connection>,
     shared: Shared,
     /// Connections with input that is here already and has to wait for its next turn.
@@ -87,8 +89,7 @@ impl Shard {
     pub(crate) fn new(
         listeners: Vec<Listener>,
         stop: OwnedFd,
-        allowed: Vec<Network>,
-        limits: settings::Session,
+        settings: &Settings,
         engine: Engine,
         pool: Pool,
     ) -> Result<Self, Errno> {
@@ -110,10 +111,11 @@ impl Shard {
             stop,
             stops_when_unused: false,
             listeners,
-            allowed,
-            limits,
+            allowed: settings.listen.tcp_allow.clone(),
+            limits: settings.session.clone(),
+            tcp_control: settings.listen.tcp_control,
             connections: SlotMap::with_key(),
-            shared: Shared::new(engine, pool, SCRATCH_BYTES),
+            shared: Shared::new(engine, pool, SCRATCH_BYTES, settings),
             unfinished: Vec::new(),
             delivering: Vec::new(),
             touched: Vec::new(),
@@ -343,13 +345,10 @@ impl Shard {
             chunk_bytes_max: narrow(self.limits.chunk_bytes_max),
             requests_max: self.limits.requests_max,
         };
-        let may_open_paths = match peer {
-            Peer::Remote(_) => true,
-            Peer::Local { uid, .. } => uid == rustix::process::geteuid().as_raw(),
-        };
+        let rights = Rights::of(peer, self.tcp_control);
         let now = self.shared.now;
         let key = self.connections.insert_with_key(|key| {
-            Connection::new(key.data().as_ffi(), stream, limits, may_open_paths, now)
+            Connection::new(key.data().as_ffi(), stream, limits, rights, now)
         });
         let connection = &self.connections[key];
         let data = epoll::EventData::new_u64(key.data().as_ffi());

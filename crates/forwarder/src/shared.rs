@@ -6,10 +6,13 @@ use forebay_engine::{Engine, Event};
 use forebay_pool::Pool;
 use forebay_units::{ClientId, Timestamp};
 
+use crate::settings::Settings;
+use crate::sharing::Sharing;
 use crate::status::{self, Clients, Status};
 
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
+    pub(crate) sharing: Sharing,
     pool: Pool,
     /// The time of this turn of the loop.
     pub(crate) now: Timestamp,
@@ -41,9 +44,16 @@ struct Process {
 const READ_SHARE: u64 = 8;
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, pool: Pool, scratch_bytes: usize) -> Self {
+    pub(crate) fn new(
+        mut engine: Engine,
+        pool: Pool,
+        scratch_bytes: usize,
+        settings: &Settings,
+    ) -> Self {
+        let sharing = Sharing::new(settings, &mut engine);
         let options = engine.options();
         Self {
+            sharing,
             processes: HashMap::new(),
             next_client: 0,
             is_stopping: false,
@@ -95,7 +105,11 @@ impl Shared {
         let scheduler = self.engine.scheduler_stats();
         let (queued, in_flight) = self.engine.queued_and_in_flight();
         let store = self.engine.store();
+        let (sharing, classes, files) = self.sharing.report(&self.engine, self.now);
         Status {
+            sharing,
+            classes,
+            files,
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: self.now.0,
             policy: self.engine.policy_name().into(),

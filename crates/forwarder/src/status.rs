@@ -17,6 +17,13 @@ pub struct Status {
     pub store: String,
     /// The store's own counters, such as `seeks`.
     pub store_counters: BTreeMap<String, u64>,
+    /// How classes share the store, such as `sfq by bytes`.
+    pub sharing: String,
+    /// Users and jobs, the heaviest first; `other` are those for whom there was no
+    /// place, `forgotten`, the last, those that were too light to keep a row.
+    pub classes: Vec<Class>,
+    /// Files, the heaviest first; the last may be `other`.
+    pub files: Vec<File>,
     /// Connections and clients.
     pub clients: Clients,
     /// Memory for data.
@@ -27,6 +34,102 @@ pub struct Status {
     pub scheduler: Scheduler,
     /// Calls on matching files that clients did *not* send here, by reason, as they reported on leaving.
     pub not_hooked: BTreeMap<String, u64>,
+}
+
+/// A user or a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Class {
+    /// `USER/JOB` or `user:USER`; the user is a number.
+    pub name: String,
+    /// Its connections now.
+    pub connections: u64,
+    /// Its weight, and the limits that are set, as they would be set.
+    pub settings: BTreeMap<String, String>,
+    /// Requests that wait now.
+    pub waiting: u64,
+    /// How long the oldest of them has been waiting.
+    pub oldest_waiting_ns: u64,
+    /// For whom its requests had to wait because they concern the same bytes, the worst first.
+    pub blocked_by: Vec<Blocker>,
+    /// What it has had.
+    #[serde(flatten)]
+    pub account: Account,
+}
+
+/// A class that others had to wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocker {
+    /// Its name.
+    pub class: String,
+    /// Requests that waited for it.
+    pub requests: u64,
+    /// How long, all of them together.
+    pub time_ns: u64,
+}
+
+/// A file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Its path when it was opened, or what else is known of it.
+    pub name: String,
+    /// What it has had.
+    #[serde(flatten)]
+    pub account: Account,
+}
+
+/// What a class or a file has had of the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Requests completed; a call with several ranges is several.
+    pub requests: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Of the requests, reads.
+    pub read_requests: u64,
+    /// Of the bytes, those read.
+    pub read_bytes: u64,
+    /// Of the requests, those that went at once because nothing was queued.
+    pub bypassed: u64,
+    /// Batches dispatched.
+    pub batches: u64,
+    /// Requests in them.
+    pub batched_requests: u64,
+    /// Times its requests waited for a better batch.
+    pub waits: u64,
+    /// Time of that.
+    pub waited_ns: u64,
+    /// Times a limit kept it back.
+    pub throttled: u64,
+    /// Time of that.
+    pub throttled_ns: u64,
+    /// Requests that waited for an earlier one of the same bytes.
+    pub blocked: u64,
+    /// Time of that, summed over requests.
+    pub blocked_ns: u64,
+    /// From arrival to dispatch.
+    pub queue_time: Times,
+    /// From dispatch to completion.
+    pub device_time: Times,
+}
+
+/// How long something took. Percentiles are within a sixteenth, the rest is exact.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Times {
+    /// All together.
+    pub sum_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// What 99 of 100 do not exceed.
+    pub p99_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+impl Account {
+    /// Mean number of requests in a batch; 0 before the first.
+    pub fn merge_ratio(&self) -> f64 {
+        ratio(self.batched_requests, self.batches)
+    }
 }
 
 /// Who is and was there.

@@ -263,6 +263,13 @@ impl Classes {
         })
     }
 
+    /// The users about whom something was said.
+    pub fn users(&self) -> impl Iterator<Item = (u32, &ClassSettings)> {
+        self.0.iter().filter_map(|(name, settings)| {
+            Some((name.strip_prefix(USER)?.parse().ok()?, settings))
+        })
+    }
+
     /// What holds for a class that nothing was said about.
     pub fn of_default(&self) -> ClassSettings {
         self.0.get(DEFAULT).cloned().unwrap_or_default()
@@ -282,7 +289,7 @@ fn check_name(name: &str) -> Result<(), ClassFault> {
         )));
     }
     if let Some(user) = name.strip_prefix(USER)
-        && user.parse::<u32>().is_err()
+        && user.parse::<u32>().map(|number| number.to_string()).as_deref() != Ok(user)
     {
         return Err(ClassFault::new("user: and a user's number, such as user:1000"));
     }

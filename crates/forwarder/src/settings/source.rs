@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use forebay_units::Bytes;
 
+use super::class::Ceiling;
 use super::definition::{DEFINITIONS, Definition};
-use super::{Classes, Settings};
+use super::{Classes, Cost, Settings, StoreKind};
 
 /// What every environment variable of Forebay begins with.
 pub(super) const PREFIX: &str = "FOREBAY_";
@@ -163,7 +164,7 @@ impl Sources {
             }
         }
         if self.faults.is_empty() {
-            check_together(&settings, &mut self.faults);
+            self.faults = faults_together(&settings);
         }
         if self.faults.is_empty() { Ok(settings) } else { Err(Error { faults: self.faults }) }
     }
@@ -272,18 +273,26 @@ fn located(error: &toml::de::Error, text: &str) -> String {
     format!("TOML; the mistake is at line {line}")
 }
 
-/// Rules that concern two settings at once.
-fn check_together(settings: &Settings, faults: &mut Vec<Fault>) {
-    let Settings { pool, session, scheduler, .. } = settings;
+/// What breaks rules that concern two settings at once.
+pub(super) fn faults_together(settings: &Settings) -> Vec<Fault> {
+    let Settings { pool, session, scheduler, sharing, store, classes, .. } = settings;
+    let mut faults = Vec::new();
+    let mut fault = |key: String, value: String, allowed: String| {
+        faults.push(Fault { key, value, origin: Origin::Default, allowed });
+    };
+    if sharing.cost == Cost::Time && !matches!(store.kind, StoreKind::Modelled(_)) {
+        let allowed =
+            "bytes or requests; time needs a modelled store (store.kind = modelled:PROFILE)";
+        fault("sharing.cost".to_owned(), "time".to_owned(), allowed.to_owned());
+    }
+    let reserved = classes.entries().filter(|(_, class)| matches!(class.reservation, Some(Ceiling::PerSecond(_))));
+    for (name, _) in reserved.filter(|_| sharing.cost != Cost::Bytes) {
+        let allowed = "none, or sharing.cost = bytes: reservations are bytes a second".to_owned();
+        fault(format!("{CLASSES}.{name}.reservation"), "set".to_owned(), allowed);
+    }
     let mut require = |holds: bool, key: &str, value: Bytes, allowed: String| {
         if !holds {
-            let origin = Origin::Default;
-            faults.push(Fault {
-                key: key.to_owned(),
-                value: super::Value::Bytes(value).to_string(),
-                origin,
-                allowed,
-            });
+            fault(key.to_owned(), super::Value::Bytes(value).to_string(), allowed);
         }
     };
     require(
@@ -315,6 +324,7 @@ fn check_together(settings: &Settings, faults: &mut Vec<Fault>) {
             super::Value::Bytes(session.chunk_bytes_max)
         ),
     );
+    faults
 }
 
 impl fmt::Display for Origin {

@@ -1,0 +1,161 @@
+//! What a running forwarder can be told: words of a `Control` frame, checked as settings are.
+//!
+//! ```text
+//! class NAME key=value …     weight and limits of a class
+//! key=value …                a setting that can change while requests are queued
+//! ```
+//!
+//! All of one command holds, or nothing of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Settings;
+use crate::settings::class;
+use crate::settings::definition::Definition;
+
+/// Settings that can change while the forwarder runs, with their short names.
+const LIVE: &[(&str, &str)] = &[
+    ("policy", "scheduler.policy"),
+    ("run_bytes_max", "scheduler.run_bytes_max"),
+    ("run_requests_max", "scheduler.run_requests_max"),
+    ("batch_bytes_max", "scheduler.batch_bytes_max"),
+    ("wait_max", "scheduler.wait_max"),
+    ("discipline", "sharing.discipline"),
+    ("cost", "sharing.cost"),
+    ("quantum_bytes", "sharing.quantum_bytes"),
+];
+
+/// How a command is answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It holds; what does now, a line each.
+    Set(Vec<String>),
+    /// Nothing has changed: what is wrong, and what is allowed.
+    Wrong(String),
+}
+
+/// What can be said, for people.
+pub fn reference() -> String {
+    let settings = LIVE.iter().filter_map(|(short, key)| {
+        let definition = Definition::find(key)?;
+        Some(format!("  {short:<28} {} [{}]\n", definition.about, definition.kind))
+    });
+    let settings: String = settings.collect();
+    format!("{settings}\nOf a class:\n{}", class::reference())
+}
+
+/// The settings as they would be, and what to answer then.
+///
+/// # Errors
+/// What is wrong, and what is allowed.
+pub(crate) fn changed(
+    settings: &Settings,
+    words: &[&str],
+) -> Result<(Settings, Vec<String>), String> {
+    let mut changed = settings.clone();
+    let mut lines = Vec::new();
+    match words {
+        [] => return Err("nothing to set; say KEY=VALUE or class NAME KEY=VALUE".to_owned()),
+        ["class"] | ["class", _] => {
+            return Err(
+                "class: say class NAME KEY=VALUE, such as class climate weight=3".to_owned()
+            );
+        }
+        ["class", name, pairs @ ..] => {
+            for pair in pairs {
+                let (key, value) = split(pair)?;
+                changed.classes.set(name, key, value).map_err(|fault| {
+                    format!("class {name}: {key} = {value:?}; allowed: {}", fault.allowed)
+                })?;
+                lines.push(format!("class {name}: {key} = {value}"));
+            }
+        }
+        pairs => {
+            for pair in pairs {
+                let (key, value) = split(pair)?;
+                let definition = live(key).ok_or_else(|| unknown(key))?;
+                changed.set(definition, value).map_err(|allowed| {
+                    format!("{} = {value:?}; allowed: {allowed}", definition.key)
+                })?;
+                lines.push(format!("{} = {value}", definition.key));
+            }
+        }
+    }
+    changed.check()?;
+    Ok((changed, lines))
+}
+
+fn split(pair: &str) -> Result<(&str, &str), String> {
+    pair.split_once('=').ok_or_else(|| format!("{pair:?}; allowed: KEY=VALUE, such as weight=3"))
+}
+
+fn live(key: &str) -> Option<&'static Definition> {
+    let known = LIVE.iter().find(|(short, long)| *short == key || *long == key);
+    known.and_then(|(_, key)| Definition::find(key))
+}
+
+fn unknown(key: &str) -> String {
+    let shorts: Vec<&str> = LIVE.iter().map(|(short, _)| *short).collect();
+    let is_setting = Definition::find(key).is_some();
+    let why = if is_setting { "cannot change while the forwarder runs" } else { "no such key" };
+    format!("{key}: {why}; allowed: {}, or class NAME …", shorts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_live_setting_is_a_setting() {
+        for (short, key) in LIVE {
+            assert!(Definition::find(key).is_some(), "{key}");
+            assert!(reference().contains(short), "{short}");
+        }
+    }
+
+    #[test]
+    fn words_change_a_copy_of_the_settings() {
+        let settings = Settings::default();
+        let (changed_settings, lines) =
+            changed(&settings, &["policy=SJF", "sharing.discipline=drr"]).unwrap();
+        assert_eq!(changed_settings.scheduler.policy, "sjf");
+        assert_eq!(lines.len(), 2);
+        let (changed_settings, _) =
+            changed(&settings, &["class", "a b", "weight=3", "limit=1MiB/s"]).unwrap();
+        assert_eq!(changed_settings.classes.of_job(1, "a b").weight, Some(3));
+        assert_eq!(changed_settings.scheduler, settings.scheduler);
+    }
+
+    #[test]
+    fn a_mistake_is_answered_with_key_value_and_remedy() {
+        for (words, parts) in [
+            (&[][..], &["KEY=VALUE"][..]),
+            (&["class"], &["class NAME"]),
+            (&["class", "a"], &["class NAME"]),
+            (&["class", "a", "weight"], &["weight", "KEY=VALUE"]),
+            (&["class", "a", "weight=0"], &["class a", "weight", "\"0\"", "1 to 1000000"]),
+            (&["class", "a", "weight=1", "speed=2"], &["speed", "no such key", "at_limit"]),
+            (&["policy=lifo"], &["scheduler.policy", "\"lifo\"", "aioli"]),
+            (&["pool.bytes=1"], &["pool.bytes", "cannot change", "policy"]),
+            (&["nonsense=1"], &["nonsense", "no such key"]),
+            (&["run_bytes_max=64MiB"], &["scheduler.batch_bytes_max", "at least"]),
+            (&["class", "a", "reservation=1MiB/s", "weight=x"], &["weight"]),
+        ] {
+            let error = changed(&Settings::default(), words).unwrap_err();
+            for part in parts {
+                assert!(error.contains(part), "{words:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_said_about_a_class_fits_what_is_shared() {
+        let (by_requests, _) = changed(&Settings::default(), &["cost=requests"]).unwrap();
+        let error = changed(&by_requests, &["class", "a", "reservation=1MiB/s"]).unwrap_err();
+        assert!(error.contains("sharing.cost"), "{error}");
+        let (reserved, _) =
+            changed(&Settings::default(), &["class", "a", "reservation=1MiB/s"]).unwrap();
+        assert!(changed(&reserved, &["cost=requests"]).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! Who shares the store, and how: the door between identities and settings on one side and the
+//! scheduler's classes on the other.
+//!
+//! ```text
+//!  connection ── Identity ──► classes ──► engine: shares, limits, policies
+//!  Control, settings ───────────┘             │
+//!  status ◄── names ◄── ledger ◄──────────────┘
+//! ```
+
+mod classes;
+mod ledger;
+
+use std::fs::read_link;
+use std::os::fd::AsRawFd as _;
+
+use forebay_engine::Engine;
+use forebay_engine::store::OpenHow;
+use forebay_sched::{ClassError, OTHER_CLASS, Scheduler};
+use forebay_trace::{Named, Setup};
+use forebay_units::{ClassId, FileId, Timestamp};
+
+use crate::assemble;
+use crate::control::{self, Answer};
+use crate::settings::{Level, Settings};
+use crate::status;
+
+use classes::{Classes, Entered, Told};
+use ledger::Names;
+
+pub(crate) use classes::Identity;
+
+/// How the store is shared now.
+pub(crate) struct Sharing {
+    /// As they are now; what cannot change is as it was at the start.
+    settings: Settings,
+    classes: Classes,
+    class_names: Names,
+    file_names: Names,
+}
+
+impl Sharing {
+    /// As the settings say.
+    pub(crate) fn new(settings: &Settings, engine: &mut Engine) -> Self {
+        let mut class_names = Names::new(settings.sharing.class_count_max);
+        let mut this = Self {
+            classes: Classes::new(&settings.sharing, settings.classes.clone()),
+            file_names: Names::new(settings.sharing.file_count_max),
+            settings: settings.clone(),
+            class_names: {
+                class_names.note(u64::from(OTHER_CLASS.0), "other".to_owned(), Vec::new);
+                class_names
+            },
+        };
+        this.tell_users(engine, Timestamp(0));
+        this
+    }
+
+    /// Somebody has connected: the class that the requests are of.
+    pub(crate) fn enter(
+        &mut self,
+        engine: &mut Engine,
+        now: Timestamp,
+        identity: Identity,
+    ) -> ClassId {
+        let Entered { class, new, gone } = self.classes.enter(identity);
+        if let Some(gone) = gone {
+            let key = format!("classes.{}", gone.0);
+            note(engine.configure(now, &key, "released", |s| s.release_class(now, gone)));
+        }
+        if let Some((told, name)) = new {
+            engine.note_name(Named::Class(class), &name);
+            self.class_names.note(u64::from(class.0), name, || keys_of_classes(engine));
+            self.tell(engine, now, &told);
+        }
+        class
+    }
+
+    /// A connection of a class has gone.
+    pub(crate) fn leave(&mut self, class: ClassId) {
+        self.classes.leave(class);
+    }
+
+    /// A file was opened, by this name.
+    pub(crate) fn opened(&mut self, engine: &Engine, id: FileId, name: String) {
+        self.file_names.note(id.mixed(), name, || keys_of_files(engine));
+    }
+
+    /// Does what words of a `Control` frame say, or nothing.
+    pub(crate) fn control(&mut self, engine: &mut Engine, now: Timestamp, text: &[u8]) -> Answer {
+        let Ok(text) = std::str::from_utf8(text) else {
+            return Answer::Wrong("words that are not UTF-8".to_owned());
+        };
+        let words: Vec<&str> = text.split('\n').filter(|word| !word.is_empty()).collect();
+        match control::changed(&self.settings, &words) {
+            Ok((settings, lines)) => {
+                self.change(engine, now, settings);
+                Answer::Set(lines)
+            }
+            Err(text) => Answer::Wrong(text),
+        }
+    }
+
+    fn change(&mut self, engine: &mut Engine, now: Timestamp, settings: Settings) {
+        let old = std::mem::replace(&mut self.settings, settings);
+        let new = &self.settings;
+        if old.scheduler != new.scheduler {
+            let name = new.scheduler.policy.clone();
+            let result = assemble::setup(new).map(|setup| {
+                engine.configure(now, "scheduler.policy", &name, |scheduler| {
+                    switch_policies(scheduler, now, &setup)
+                })
+            });
+            note(result);
+        }
+        if old.sharing != new.sharing && new.sharing.level != Level::None {
+            let result = assemble::sharing(new).map(|sharing| {
+                let key = "sharing.discipline";
+                let value = format!("{:?}", new.sharing.discipline);
+                engine.configure(now, key, &value, |s| s.switch_sharing(now, sharing))
+            });
+            note(result);
+        }
+        if old.classes != new.classes || old.scheduler != new.scheduler {
+            for told in self.classes.change(new.classes.clone()) {
+                self.tell(engine, now, &told);
+            }
+            self.tell_users(engine, now);
+        }
+    }
+
+    /// Tells the scheduler about a class.
+    fn tell(&self, engine: &mut Engine, now: Timestamp, told: &Told) {
+        let Told { class, share, policy } = told;
+        let key = format!("classes.{}", class.0);
+        note(engine.configure(now, &key, &format!("{share:?}"), |scheduler| {
+            scheduler.configure_class(now, *class, *share)
+        }));
+        if let Some(policy) = policy {
+            let mut settings = self.settings.clone();
+            settings.scheduler.policy.clone_from(policy);
+            let result = assemble::setup(&settings).map(|setup| {
+                engine.configure(now, &format!("{key}.policy"), policy, |scheduler| {
+                    let policy = forebay_sched::build(setup.policy, &setup.policy_settings());
+                    scheduler.switch_class_policy(now, *class, policy).map(drop)
+                })
+            });
+            note(result);
+        }
+    }
+
+    fn tell_users(&mut self, engine: &mut Engine, now: Timestamp) {
+        for (user, share) in self.classes.users() {
+            let key = format!("classes.user:{}", user.0);
+            note(engine.configure(now, &key, &format!("{share:?}"), |scheduler| {
+                scheduler.configure_group(now, user, share)
+            }));
+        }
+    }
+
+    /// For the status: how it is shared, and what classes and files have had.
+    pub(crate) fn report(
+        &self,
+        engine: &Engine,
+        now: Timestamp,
+    ) -> (String, Vec<status::Class>, Vec<status::File>) {
+        let sharing = &self.settings.sharing;
+        let how = match sharing.level {
+            Level::None => "none".to_owned(),
+            level => format!("{:?} among {:?}s by {:?}", sharing.discipline, level, sharing.cost)
+                .to_lowercase(),
+        };
+        let Some(snapshot) = engine.snapshot() else { return (how, Vec::new(), Vec::new()) };
+        let classes = ledger::classes(&snapshot.classes, &self.classes, &self.class_names, now);
+        (how, classes, ledger::files(&snapshot, &self.file_names))
+    }
+}
+
+/// A file's path, for people: the kernel's word where a descriptor came.
+pub(crate) fn name_of(how: &OpenHow) -> String {
+    match how {
+        OpenHow::Beneath { path, .. } => path.display().to_string(),
+        OpenHow::Descriptor(descriptor) => {
+            let link = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+            read_link(link).map_or_else(|_| "?".to_owned(), |path| path.display().to_string())
+        }
+    }
+}
+
+/// A policy for every class, as the settings say now.
+fn switch_policies(
+    scheduler: &mut Scheduler,
+    now: Timestamp,
+    setup: &Setup,
+) -> Result<(), ClassError> {
+    let settings = setup.policy_settings();
+    if scheduler.has_classes() {
+        return scheduler.switch_policies(now, forebay_sched::source(setup.policy, &settings));
+    }
+    scheduler.switch_policy(now, forebay_sched::build(setup.policy, &settings));
+    Ok(())
+}
+
+fn keys_of_classes(engine: &Engine) -> Vec<u64> {
+    let snapshot = engine.snapshot();
+    snapshot.map_or_else(Vec::new, |snapshot| snapshot.classes.keys().collect())
+}
+
+fn keys_of_files(engine: &Engine) -> Vec<u64> {
+    let snapshot = engine.snapshot();
+    snapshot.map_or_else(Vec::new, |snapshot| snapshot.files.keys().collect())
+}
+
+/// Says what could not be told: the settings were checked, so it is worth a look.
+fn note<T, E: std::fmt::Display>(result: Result<T, E>) {
+    if let Err(error) = result {
+        crate::log::warn(format_args!("a share was not set: {error}"));
+    }
+}

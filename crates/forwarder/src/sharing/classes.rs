@@ -1,0 +1,310 @@
+//! Who is which class: from what the kernel or the client says of itself to a small number that the
+//! scheduler shares by.
+//!
+//! ```text
+//!  SO_PEERCRED, hello ─► Identity (user, job) ─► ClassId ─┬─► share: weight, limits  (settings by name)
+//!                                                          └─► group: the user, above its jobs
+//! ```
+//!
+//! Over a Unix socket the user is the kernel's word. Over TCP it is the client's own, as the job is
+//! everywhere: whoever may connect can claim to be anybody, and is believed.
+//!
+//! There is room for `sharing.class_count_max` classes. When it is full, the class that has been
+//! without a connection for the longest time gives up its place; when all are in use, newcomers
+//! share one class, named `other`. A class that comes back after it gave up its place is a new one.
+
+use std::collections::HashMap;
+
+use forebay_sched::OTHER_CLASS;
+use forebay_sched::sharing::{AtLimit, ClassShare, GroupId, Rate, Share};
+use forebay_units::ClassId;
+
+use crate::settings::class::{self, Ceiling, ClassSettings};
+use crate::settings::{self, Level};
+
+/// The class of everybody where nothing is shared.
+const ALL: ClassId = ClassId(0);
+
+/// How work outside of any job is named.
+const NO_JOB: &str = "-";
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
+    user: u32,
+    job: String,
+}
+
+impl Identity {
+    /// A user's job as it was told; what cannot be shown is replaced.
+    pub(crate) fn new(user: u32, job: &[u8]) -> Self {
+        let job = String::from_utf8_lossy(job).replace(char::is_control, "?");
+        let job = if job.is_empty() { NO_JOB.to_owned() } else { job };
+        Self { user, job }
+    }
+}
+
+struct Class {
+    identity: Identity,
+    connections_count: u32,
+    /// When its last connection went, counted in departures.
+    left: u64,
+}
+
+/// Every class that is told apart now.
+pub(crate) struct Classes {
+    level: Level,
+    max: usize,
+    settings: settings::Classes,
+    classes: HashMap<ClassId, Class>,
+    known: HashMap<Identity, ClassId>,
+    /// Numbers are not used again.
+    next: u32,
+    departures: u64,
+}
+
+/// What has to be told to the scheduler about a class.
+pub(crate) struct Told {
+    pub(crate) class: ClassId,
+    pub(crate) share: ClassShare,
+    /// The order within it; the scheduler's own if `None`.
+    pub(crate) policy: Option<String>,
+}
+
+/// What comes of somebody connecting.
+pub(crate) struct Entered {
+    pub(crate) class: ClassId,
+    /// What to tell about it, and its name, if it is new.
+    pub(crate) new: Option<(Told, String)>,
+    /// Who gave up its place.
+    pub(crate) gone: Option<ClassId>,
+}
+
+impl Classes {
+    pub(crate) fn new(sharing: &settings::Sharing, settings: settings::Classes) -> Self {
+        Self {
+            level: sharing.level,
+            max: sharing.class_count_max as usize,
+            settings,
+            classes: HashMap::new(),
+            known: HashMap::new(),
+            next: 0,
+            departures: 0,
+        }
+    }
+
+    /// Somebody has connected.
+    pub(crate) fn enter(&mut self, identity: Identity) -> Entered {
+        let identity = match self.level {
+            Level::None => return Entered { class: ALL, new: None, gone: None },
+            Level::User => Identity { job: String::new(), ..identity },
+            Level::Job => identity,
+        };
+        if let Some(class) = self.known.get(&identity) {
+            let known = self.classes.get_mut(class).expect("who is known has a place");
+            known.connections_count += 1;
+            return Entered { class: *class, new: None, gone: None };
+        }
+        let mut gone = None;
+        if self.classes.len() >= self.max {
+            gone = self.give_up();
+            if gone.is_none() {
+                return Entered { class: OTHER_CLASS, new: None, gone };
+            }
+        }
+        let class = ClassId(self.next);
+        // Past the last number it begins anew, four thousand million jobs later.
+        self.next = (self.next + 1) % OTHER_CLASS.0;
+        let name = self.name_of(&identity);
+        self.known.insert(identity.clone(), class);
+        let told = self.told(class, &identity);
+        self.classes.insert(class, Class { identity, connections_count: 1, left: 0 });
+        Entered { class, new: Some((told, name)), gone }
+    }
+
+    /// A connection of a class has gone.
+    pub(crate) fn leave(&mut self, class: ClassId) {
+        self.departures += 1;
+        if let Some(class) = self.classes.get_mut(&class) {
+            class.connections_count -= 1;
+            class.left = self.departures;
+        }
+    }
+
+    /// How the class is named that has no members of its own.
+    pub(crate) fn rest_name(&self) -> &'static str {
+        if self.level == Level::None { "all" } else { "other" }
+    }
+
+    /// Other things hold from now on: what the scheduler has to be told.
+    pub(crate) fn change(&mut self, settings: settings::Classes) -> Vec<Told> {
+        self.settings = settings;
+        let classes = self.classes.iter();
+        classes.map(|(id, class)| self.told(*id, &class.identity)).collect()
+    }
+
+    /// Users about whom something was said, with their share.
+    pub(crate) fn users(&self) -> Vec<(GroupId, Share)> {
+        match self.level {
+            Level::Job => {
+                let users = self.settings.users();
+                users.map(|(user, settings)| (GroupId(user), share(settings))).collect()
+            }
+            Level::User | Level::None => Vec::new(),
+        }
+    }
+
+    /// Connections of a class now, and what was said about it; `None` if it has no place.
+    pub(crate) fn about(&self, class: ClassId) -> Option<(u32, ClassSettings)> {
+        let class = self.classes.get(&class)?;
+        Some((class.connections_count, self.settings_of(&class.identity)))
+    }
+
+    /// Takes the place of the class that has been gone longest.
+    fn give_up(&mut self) -> Option<ClassId> {
+        let gone = self.classes.iter().filter(|(_, class)| class.connections_count == 0);
+        let (id, _) = gone.min_by_key(|(_, class)| class.left)?;
+        let id = *id;
+        if let Some(class) = self.classes.remove(&id) {
+            self.known.remove(&class.identity);
+        }
+        Some(id)
+    }
+
+    fn name_of(&self, Identity { user, job }: &Identity) -> String {
+        match self.level {
+            Level::Job => format!("{user}/{job}"),
+            Level::User | Level::None => format!("{}{user}", class::USER),
+        }
+    }
+
+    fn settings_of(&self, identity: &Identity) -> ClassSettings {
+        match self.level {
+            Level::Job => self.settings.of_job(identity.user, &identity.job),
+            Level::User | Level::None => {
+                self.settings.of_user(identity.user).or(&self.settings.of_default())
+            }
+        }
+    }
+
+    fn told(&self, class: ClassId, identity: &Identity) -> Told {
+        let settings = self.settings_of(identity);
+        Told {
+            class,
+            share: ClassShare {
+                share: share(&settings),
+                reservation: settings.reservation.map_or(0, units),
+                group: (self.level == Level::Job).then_some(GroupId(identity.user)),
+            },
+            policy: settings.policy,
+        }
+    }
+}
+
+fn units(ceiling: Ceiling) -> u64 {
+    match ceiling {
+        Ceiling::None => 0,
+        Ceiling::PerSecond(units) => units,
+    }
+}
+
+fn share(settings: &ClassSettings) -> Share {
+    let rate = |ceiling: Option<Ceiling>, rate: fn(u64) -> Rate| {
+        ceiling.map(units).filter(|units| *units > 0).map(rate)
+    };
+    Share {
+        weight: settings.weight.unwrap_or(1),
+        ops: rate(settings.limit_operations_per_second, Rate::ops),
+        bytes: rate(settings.limit_bytes_per_second, Rate::bytes),
+        cost: None,
+        at_limit: match settings.at_limit {
+            Some(class::AtLimit::Wait) => AtLimit::Wait,
+            Some(class::AtLimit::Borrow) | None => AtLimit::Borrow,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    fn classes(level: Level, max: u32) -> Classes {
+        let sharing =
+            settings::Sharing { level, class_count_max: max, ..Settings::default().sharing };
+        let mut named = settings::Classes::default();
+        named.set("climate", "weight", "3").unwrap();
+        named.set("user:7", "weight", "5").unwrap();
+        Classes::new(&sharing, named)
+    }
+
+    fn enter(classes: &mut Classes, user: u32, job: &str) -> Entered {
+        classes.enter(Identity::new(user, job.as_bytes()))
+    }
+
+    #[test]
+    fn a_job_of_a_user_is_a_class_below_the_user() {
+        let mut classes = classes(Level::Job, 10);
+        let climate = enter(&mut classes, 7, "climate");
+        let (told, name) = climate.new.expect("it is new");
+        assert_eq!((told.share.share.weight, told.share.group), (3, Some(GroupId(7))));
+        assert_eq!(name, "7/climate");
+        assert_eq!(classes.users()[0].1.weight, 5);
+        let no_job = enter(&mut classes, 7, "");
+        assert_ne!(climate.class, no_job.class);
+        assert_eq!(no_job.new.unwrap().1, "7/-");
+        assert_ne!(enter(&mut classes, 8, "climate").class, climate.class);
+        let again = enter(&mut classes, 7, "climate");
+        assert_eq!(again.class, climate.class);
+        assert!(again.new.is_none());
+        assert_eq!(classes.about(climate.class).unwrap().0, 2);
+    }
+
+    #[test]
+    fn without_jobs_a_user_is_a_class_and_without_levels_everybody_is() {
+        let mut users = classes(Level::User, 10);
+        let entered = enter(&mut users, 7, "climate");
+        let (told, name) = entered.new.unwrap();
+        assert_eq!((told.share.share.weight, told.share.group), (5, None));
+        assert_eq!(name, "user:7");
+        assert_eq!(enter(&mut users, 7, "weather").class, entered.class);
+        let mut nobody = classes(Level::None, 10);
+        assert_eq!(enter(&mut nobody, 7, "climate").class, enter(&mut nobody, 8, "").class);
+        assert!(nobody.users().is_empty());
+    }
+
+    #[test]
+    fn a_place_is_given_up_by_whoever_left_first_and_never_by_who_is_there() {
+        let mut classes = classes(Level::Job, 3);
+        let [a, b, c] = ["a", "b", "c"].map(|job| enter(&mut classes, 1, job).class);
+        assert_eq!(enter(&mut classes, 2, "d").class, OTHER_CLASS, "all are in use");
+        classes.leave(OTHER_CLASS);
+        classes.leave(b);
+        classes.leave(a);
+        let taken = enter(&mut classes, 2, "d");
+        assert_eq!(taken.gone, Some(b));
+        assert!(![a, b, c].contains(&taken.class), "numbers are not used again");
+        assert_eq!(enter(&mut classes, 1, "c").class, c);
+        let again = enter(&mut classes, 1, "b");
+        assert_eq!((again.gone, again.new.is_some()), (Some(a), true));
+    }
+
+    #[test]
+    fn names_that_cannot_be_shown_are_replaced() {
+        let mut classes = classes(Level::Job, 4);
+        let entered = classes.enter(Identity::new(1, b"a\x1b[2J\xff"));
+        assert_eq!(entered.new.unwrap().1, "1/a?[2J\u{fffd}");
+    }
+
+    #[test]
+    fn a_change_reaches_every_class() {
+        let mut classes = classes(Level::Job, 10);
+        enter(&mut classes, 7, "climate");
+        let mut settings = classes.settings.clone();
+        settings.set("climate", "limit", "1MiB/s").unwrap();
+        settings.set("climate", "at_limit", "wait").unwrap();
+        let told = classes.change(settings);
+        let share = told[0].share.share;
+        assert_eq!((share.bytes, share.at_limit), (Some(Rate::bytes(1 << 20)), AtLimit::Wait));
+    }
+}

@@ -1,0 +1,125 @@
+//! What the scheduler's ledger says, for the status: numbers become names.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use forebay_stats::{Account, ClassAccount, Histogram, Ranking, Row, Snapshot};
+use forebay_units::{ClassId, Timestamp};
+
+use super::classes::Classes;
+use crate::settings::class::ClassSettings;
+use crate::status;
+
+/// Files that a status names; the lighter ones are added up.
+const FILES_MAX: usize = 64;
+
+/// The names of what the ledger may know, by the number that it knows them by.
+pub(crate) struct Names {
+    names: HashMap<u64, String>,
+    /// Beyond this many, those that the ledger has forgotten are dropped.
+    prune_at: usize,
+}
+
+impl Names {
+    /// Room for the ledger's rows and as many more.
+    pub(crate) fn new(rows_max: u32) -> Self {
+        Self { names: HashMap::new(), prune_at: (2 * rows_max as usize).max(64) }
+    }
+
+    /// Names something; `known` says which numbers the ledger has rows for.
+    pub(crate) fn note(&mut self, key: u64, name: String, known: impl FnOnce() -> Vec<u64>) {
+        if self.names.len() >= self.prune_at && !self.names.contains_key(&key) {
+            let known: HashSet<u64> = known().into_iter().collect();
+            self.names.retain(|key, _| known.contains(key));
+        }
+        self.names.insert(key, name);
+    }
+
+    fn find(&self, key: u64) -> Option<&str> {
+        self.names.get(&key).map(String::as_str)
+    }
+}
+
+/// The classes of a snapshot, heaviest first.
+pub(crate) fn classes(
+    ranking: &Ranking<ClassAccount>,
+    classes: &Classes,
+    names: &Names,
+    now: Timestamp,
+) -> Vec<status::Class> {
+    let name = |key| names.find(key).unwrap_or_else(|| classes.rest_name()).to_owned();
+    let row = |name_of_row: String, account: &ClassAccount| {
+        let blockers = account.blockers.ranking().rows;
+        let blocked_by = blockers.into_iter().map(|row| status::Blocker {
+            class: name(row.key),
+            requests: row.account,
+            time_ns: row.certain_weight(),
+        });
+        status::Class {
+            name: name_of_row,
+            waiting: account.waiting,
+            oldest_waiting_ns: account.oldest_waiting.map_or(0, |arrived| (now - arrived).0),
+            blocked_by: blocked_by.collect(),
+            account: self::account(&account.account),
+            ..status::Class::default()
+        }
+    };
+    let rows = ranking.rows.iter().map(|ranked| {
+        let mut shown = row(name(ranked.key), &ranked.account);
+        let class = ClassId(u32::try_from(ranked.key).unwrap_or(u32::MAX));
+        if let Some((connections, settings)) = classes.about(class) {
+            shown.connections = u64::from(connections);
+            shown.settings = said(&settings);
+        }
+        shown
+    });
+    let other = &ranking.other;
+    let is_empty = other.account.requests() == 0 && other.waiting == 0;
+    rows.chain((!is_empty).then(|| row("forgotten".to_owned(), other))).collect()
+}
+
+fn said(settings: &ClassSettings) -> BTreeMap<String, String> {
+    settings.entries().map(|(key, text)| (key.to_owned(), text)).collect()
+}
+
+/// The heaviest files of a snapshot.
+pub(crate) fn files(snapshot: &Snapshot, names: &Names) -> Vec<status::File> {
+    let Ranking { rows, other, .. } = &snapshot.files;
+    let shown = rows.iter().take(FILES_MAX).map(|row| status::File {
+        name: names.find(row.key).map_or_else(|| format!("file {:016x}", row.key), str::to_owned),
+        account: account(&row.account),
+    });
+    let mut rest = other.clone();
+    rows.iter().skip(FILES_MAX).for_each(|row| rest.absorb(&row.account));
+    let other = (rest.requests() > 0)
+        .then(|| status::File { name: "other".to_owned(), account: account(&rest) });
+    shown.chain(other).collect()
+}
+
+fn account(account: &Account) -> status::Account {
+    status::Account {
+        requests: account.requests(),
+        bytes: account.bytes().0,
+        read_requests: account.reads.requests,
+        read_bytes: account.reads.bytes.0,
+        bypassed: account.bypassed,
+        batches: account.batches,
+        batched_requests: account.batched_requests,
+        waits: account.waits,
+        waited_ns: account.waited.0,
+        throttled: account.throttled,
+        throttled_ns: account.throttled_time.0,
+        blocked: account.blocked,
+        blocked_ns: account.blocked_time.0,
+        queue_time: times(&account.queue_time),
+        device_time: times(&account.device_time),
+    }
+}
+
+fn times(histogram: &Histogram) -> status::Times {
+    status::Times {
+        sum_ns: histogram.sum().0,
+        p50_ns: histogram.percentile(50.0).0,
+        p99_ns: histogram.percentile(99.0).0,
+        max_ns: histogram.max().0,
+    }
+}
