@@ -47,3 +47,15 @@ install: build
 	install -D -m 644 $(COMPLETIONS)/forebay.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/forebay
 	install -D -m 644 $(COMPLETIONS)/_forebay $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_forebay
 	install -D -m 644 $(COMPLETIONS)/forebay.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/forebay.fish
+
+# AGIOS's interface (docs/agios.md): the libraries, both headers, pkg-config.
+.PHONY: install-agios
+install: install-agios
+install-agios: build
+	install -D $(BUILT)/libagios.so $(DESTDIR)$(PREFIX)/lib/libagios.so
+	install -m 644 $(BUILT)/libagios.a $(DESTDIR)$(PREFIX)/lib/libagios.a
+	install -D -m 644 crates/agios/include/agios.h $(DESTDIR)$(PREFIX)/include/agios.h
+	install -D -m 644 crates/agios/include/agios-gekkofs/agios.h $(DESTDIR)$(PREFIX)/include/agios-gekkofs/agios.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|' crates/agios/agios.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/agios.pc
+	sed 's|@PREFIX@|$(PREFIX)|' crates/agios/agios-gekkofs.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/agios-gekkofs.pc

@@ -1,0 +1,352 @@
+//! The library that runs between `agios_init` and `agios_exit`.
+//!
+//! ```text
+//!  add ──► book of requests ──► controller ──► poll, on the library's thread ──► call-back
+//!  release, cancel ──► found in the book by name ──► controller
+//!  NOOP: add ──► book of requests ──► call-back, on the caller's thread
+//! ```
+//!
+//! AGIOS calls back on one thread of its own, except under NOOP, and programs rely on both halves
+//! of that: call-backs append to lists without a lock, and take locks that are held around
+//! `agios_add_request`. So the controller, which would call back on any thread, is polled by one.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::Instant;
+
+use forebay_controller::{Controller, Error, Outcome, Submission, Turn};
+use forebay_sched::Access;
+use forebay_units::{ByteRange, Bytes, ClassId, Direction, Timestamp};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::OwnedFd;
+
+use crate::arrangement::{Arrangement, Queues};
+use crate::config::Config;
+use crate::door::{self, Failure};
+use crate::metrics::{Metrics, Snapshot};
+use crate::outstanding::{Name, Outstanding, Refusal, Stage};
+use crate::sys::{CallBacks, OwnCallBack};
+use crate::trace_file::TraceFile;
+
+/// Most requests in a call-back: AGIOS's limit (`MAX_AGGREG_SIZE`), which programs may count on.
+pub(crate) const BATCH_REQUESTS_MAX: usize = 16;
+
+/// A request to be added.
+#[derive(Debug)]
+pub(crate) struct Addition<'a> {
+    pub(crate) name: Name,
+    pub(crate) file: &'a [u8],
+    pub(crate) identifier: i64,
+    pub(crate) queue_id: i32,
+    pub(crate) own: Option<OwnCallBack>,
+}
+
+pub(crate) struct Library {
+    call_backs: CallBacks,
+    /// `None` under NOOP.
+    controller: Option<Controller>,
+    queues: Queues,
+    queue_requests_max: usize,
+    in_flight_max: usize,
+    started: Instant,
+    book: Mutex<Book>,
+    /// Readable when the thread is to end.
+    end: OwnedFd,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Everything that changes.
+struct Book {
+    requests: Outstanding<Waiting>,
+    metrics: Metrics,
+    trace: Option<TraceFile>,
+    is_stopped: bool,
+    /// The thread that calls back.
+    caller: Option<ThreadId>,
+}
+
+/// What the book keeps of a request until it is the program's.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    identifier: i64,
+    own: Option<OwnCallBack>,
+}
+
+impl Library {
+    /// A library that runs.
+    pub(crate) fn start(
+        config: &Config,
+        call_backs: CallBacks,
+        queues: u32,
+    ) -> Result<Arc<Self>, Failure> {
+        let trace = config.trace.as_ref().map(TraceFile::create).transpose();
+        let trace = trace.map_err(|error| door::refuse(&error.to_string()))?;
+        let Arrangement { controller, queues } = Arrangement::of(config, queues)?;
+        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let library = Arc::new(Self {
+            call_backs,
+            controller,
+            queues,
+            queue_requests_max: config.queue_requests_max as usize,
+            in_flight_max: config.in_flight_max as usize,
+            started: Instant::now(),
+            book: Mutex::new(Book {
+                requests: Outstanding::default(),
+                metrics: Metrics::default(),
+                trace,
+                is_stopped: false,
+                caller: None,
+            }),
+            end: end.map_err(|error| no_resource(&error))?,
+            thread: Mutex::new(None),
+        });
+        if library.controller.is_some() {
+            let of_thread = Arc::clone(&library);
+            let spawned =
+                thread::Builder::new().name("agios".to_owned()).spawn(move || of_thread.dispatch());
+            let thread = spawned.map_err(|error| no_resource(&error))?;
+            library.book().caller = Some(thread.thread().id());
+            *library.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        }
+        Ok(library)
+    }
+
+    /// Whether this is the thread that calls back.
+    pub(crate) fn is_calling_back(&self) -> bool {
+        self.book().caller == Some(thread::current().id())
+    }
+
+    /// Ends the thread after the call-back that runs, and says what was not given back.
+    pub(crate) fn stop(&self) {
+        self.book().is_stopped = true;
+        // Fails only if the thread has been told a great many times.
+        _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            door::say("the library's thread has failed");
+        }
+        let mut book = self.book();
+        let queued = book.requests.count(Stage::Queued);
+        if queued > 0 {
+            door::say(&format!(
+                "agios_exit: {queued} requests were still queued; they will not be given to the call-backs"
+            ));
+        }
+        if let Some(Err(error)) = book.trace.take().map(TraceFile::finish) {
+            door::say(&format!("the trace is incomplete: {error}"));
+        }
+    }
+
+    pub(crate) fn add(&self, addition: &Addition<'_>) -> Result<(), Failure> {
+        if addition.own.is_none() && self.call_backs.one.is_none() {
+            return Err(door::refuse(
+                "agios_add_request: no call-back, neither of the request nor from agios_init",
+            ));
+        }
+        let class = self.queues.class(addition.queue_id).ok_or(Failure::Invalid)?;
+        match &self.controller {
+            Some(controller) => self.queue(controller, addition, class),
+            None => self.pass(addition),
+        }
+    }
+
+    /// The program is done with a request.
+    pub(crate) fn release(&self, name: &Name) -> Result<(), Failure> {
+        let mut book = self.running_book()?;
+        let ticket = book.requests.release(name).ok_or(Failure::Unknown)?;
+        book.metrics.released(name.file, name.length);
+        match &self.controller {
+            Some(controller) => {
+                controller.complete(ticket, Outcome::Moved(name.length)).map_err(Failure::from)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The program no longer wants a request.
+    pub(crate) fn cancel(&self, name: &Name) -> Result<(), Failure> {
+        let mut book = self.running_book()?;
+        let ticket = book.requests.cancel(name).map_err(|refusal| match refusal {
+            Refusal::Unknown => Failure::Unknown,
+            Refusal::InFlight => Failure::InFlight,
+        })?;
+        let controller = self.controller.as_ref().ok_or(Failure::Broken)?;
+        controller.cancel(ticket).map_err(Failure::from)
+    }
+
+    pub(crate) fn metrics(&self) -> Result<Snapshot, Failure> {
+        Ok(self.running_book()?.metrics.take())
+    }
+
+    /// Adds a request to be scheduled.
+    fn queue(
+        &self,
+        controller: &Controller,
+        addition: &Addition<'_>,
+        class: ClassId,
+    ) -> Result<(), Failure> {
+        let Name { file, direction, offset, length } = addition.name;
+        let mut book = self.running_book()?;
+        if book.requests.count(Stage::Queued) >= self.queue_requests_max {
+            return Err(Failure::QueueFull);
+        }
+        let waiting = Waiting { identifier: addition.identifier, own: addition.own };
+        let slot = book.requests.add(addition.name, Stage::Queued, waiting);
+        let access = match direction {
+            // There is nothing to order about no bytes. As a sync it passes every policy, and
+            // still comes after the writes before it.
+            _ if length == Bytes::ZERO => Access::Sync,
+            Direction::Read => Access::Read,
+            Direction::Write => Access::Write,
+        };
+        let submission =
+            Submission { class, ..Submission::new(u64::from(slot), file, access, offset, length) };
+        match controller.submit(&submission) {
+            Ok(ticket) => book.requests.set_ticket(slot, ticket),
+            Err(error) => {
+                book.requests.remove(slot);
+                return Err(error.into());
+            }
+        }
+        self.note(&mut book, addition);
+        Ok(())
+    }
+
+    /// Gives a request to the program at once: NOOP.
+    fn pass(&self, addition: &Addition<'_>) -> Result<(), Failure> {
+        let mut book = self.running_book()?;
+        if book.requests.count(Stage::InFlight) >= self.in_flight_max {
+            return Err(Failure::QueueFull);
+        }
+        let waiting = Waiting { identifier: addition.identifier, own: addition.own };
+        book.requests.add(addition.name, Stage::InFlight, waiting);
+        self.note(&mut book, addition);
+        drop(book);
+        match addition.own {
+            Some(own) => own.call(addition.identifier),
+            None => self.call_backs.call(&mut [addition.identifier]),
+        }
+        Ok(())
+    }
+
+    /// A request has arrived: metrics and trace.
+    fn note(&self, book: &mut Book, addition: &Addition<'_>) {
+        let Name { file, direction, offset, length } = addition.name;
+        let now = Timestamp(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        book.metrics.added(now, file, direction, ByteRange::new(offset, length));
+        if let Some(trace) = &mut book.trace {
+            let since_start = now - Timestamp(0);
+            let line = trace.line(since_start, addition.file, direction, offset.0, length);
+            if let Err(error) = line {
+                let error = trace.named(&error);
+                door::say(&format!("the trace ends here: {error}"));
+                book.trace = None;
+            }
+        }
+    }
+
+    /// The library's thread: polls the controller and calls back, until the end.
+    fn dispatch(&self) {
+        let Some(controller) = &self.controller else { return };
+        let mut turns: Vec<Turn> = Vec::new();
+        let mut batch: Vec<Waiting> = Vec::new();
+        let mut identifiers: Vec<i64> = Vec::new();
+        loop {
+            match self.next(controller, &mut turns, &mut batch) {
+                Next::Batch => self.call_back(&batch, &mut identifiers),
+                Next::Nothing => self.sleep(controller),
+                Next::End => return,
+            }
+        }
+    }
+
+    /// What goes next. Polled under the book's lock, so that nobody sees a request that the
+    /// controller has dispatched and the book has not.
+    fn next(
+        &self,
+        controller: &Controller,
+        turns: &mut Vec<Turn>,
+        batch: &mut Vec<Waiting>,
+    ) -> Next {
+        let mut book = self.book();
+        if book.is_stopped {
+            return Next::End;
+        }
+        batch.clear();
+        match controller.poll(BATCH_REQUESTS_MAX, turns) {
+            Ok(Some(ready)) => {
+                let slots = ready.turns.iter().map(|turn| turn.id as u32);
+                batch.extend(slots.map(|slot| book.requests.dispatch(slot)));
+                Next::Batch
+            }
+            Ok(None) => Next::Nothing,
+            Err(error) => {
+                door::say(&format!(
+                    "the scheduler has failed, no request is given back any longer: {error}"
+                ));
+                book.is_stopped = true;
+                Next::End
+            }
+        }
+    }
+
+    /// Calls back for a batch: those requests that brought nothing of their own together.
+    fn call_back(&self, batch: &[Waiting], identifiers: &mut Vec<i64>) {
+        for piece in batch.chunk_by(|a, b| a.own.is_none() && b.own.is_none()) {
+            match piece[0].own {
+                Some(own) => own.call(piece[0].identifier),
+                None => {
+                    identifiers.clear();
+                    identifiers.extend(piece.iter().map(|waiting| waiting.identifier));
+                    self.call_backs.call(identifiers);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until there may be something, or the end has come.
+    fn sleep(&self, controller: &Controller) {
+        let Ok(descriptor) = controller.descriptor() else { return };
+        let mut descriptors = [
+            PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
+            PollFd::new(&self.end, PollFlags::IN),
+        ];
+        // A signal, or whatever else ends it early, only means to look again.
+        _ = poll(&mut descriptors, None);
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running_book(&self) -> Result<MutexGuard<'_, Book>, Failure> {
+        let book = self.book();
+        if book.is_stopped { Err(Failure::NotRunning) } else { Ok(book) }
+    }
+}
+
+/// What the library's thread does next.
+enum Next {
+    Batch,
+    Nothing,
+    End,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::QueueFull => Self::QueueFull,
+            Error::RangeTooFar | Error::EmptyRange => Self::Invalid,
+            Error::UnknownTicket => Self::Unknown,
+            Error::Dispatched => Self::InFlight,
+            Error::Forked => Self::NotRunning,
+            Error::System(_) => Self::NoResource,
+            _ => Self::Broken,
+        }
+    }
+}
+
+fn no_resource(error: &dyn core::fmt::Display) -> Failure {
+    door::say(&format!("agios_init: {error}"));
+    Failure::NoResource
+}
