@@ -22,6 +22,7 @@ use crate::sys;
 #[derive(Debug, Default)]
 struct Plan {
     until: Option<Timestamp>,
+    has_thread: bool,
     is_over: bool,
 }
 
@@ -45,29 +46,32 @@ pub(crate) struct Sleeper {
 }
 
 impl Sleeper {
-    /// Has `wake` called at `until`, and possibly before. `wake` says whether to go on.
+    /// Has `wake` called at `until`, and possibly before. `wake` says whether to go on. Returns
+    /// whether it will be: not if there is no thread to be had.
     pub(crate) fn set(
         &self,
         clock: Clock,
         until: Timestamp,
         wake: impl Fn() -> bool + Send + 'static,
-    ) -> Result<(), Error> {
+    ) -> bool {
         let mut plan = self.bell.plan();
-        let is_earlier = plan.until.is_none_or(|planned| until < planned);
-        if is_earlier {
+        if plan.until.is_none_or(|planned| until < planned) {
             plan.until = Some(until);
             self.bell.changed.notify_one();
         }
-        drop(plan);
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_none() {
-            let bell = Arc::clone(&self.bell);
-            let body = move || sleep_and_wake(&bell, clock, wake);
-            let spawned = sys::spawn_without_signals("forebay-alarm", body);
-            *thread =
-                Some(spawned.map_err(|error| Error::System(error.raw_os_error().unwrap_or(0)))?);
+        if plan.has_thread {
+            return true;
         }
-        Ok(())
+        let bell = Arc::clone(&self.bell);
+        let body = move || sleep_and_wake(&bell, clock, wake);
+        let Ok(thread) = sys::spawn_without_signals("forebay-alarm", body) else {
+            plan.until = None;
+            return false;
+        };
+        plan.has_thread = true;
+        drop(plan);
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        true
     }
 }
 

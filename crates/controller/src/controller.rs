@@ -1,6 +1,6 @@
 //! The controller's calls.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread;
@@ -46,6 +46,11 @@ pub struct Controller {
 pub(crate) struct Shared {
     lock: Mutex<Locked>,
     pub(crate) ring: Ring,
+    /// What has ended. Apart from `ring`, so that the loop, which mostly fills this one, does not
+    /// contend with those who submit.
+    pub(crate) ends: Ring,
+    /// The loop that those who find it here leave everything to; 0 if there is none.
+    pub(crate) attendant: AtomicUsize,
     pub(crate) slots: Slots,
     pub(crate) delivery: Delivery,
     pub(crate) clock: Clock,
@@ -85,6 +90,19 @@ impl Shared {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Poisoned(_)) => Err(Error::Broken),
         }
+    }
+
+    /// The lock, unless somebody has it or attends to what is left.
+    pub(crate) fn try_attend(&self) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
+        match self.attendant.load(Ordering::SeqCst) {
+            0 => self.try_lock(),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether anything is left that nobody has taken along.
+    pub(crate) fn has_left(&self) -> bool {
+        self.ring.has_published() || self.ends.has_published()
     }
 
     /// The lock, with everything done that other threads, or this one, have left before.
@@ -166,6 +184,8 @@ impl Controller {
             shared: Arc::new(Shared {
                 lock: Mutex::new(locked),
                 ring,
+                ends: Ring::new(|| 0),
+                attendant: AtomicUsize::new(0),
                 slots,
                 delivery,
                 clock: Clock::start(),
@@ -196,7 +216,7 @@ impl Controller {
         }
         let mut active = Active::enter(shared.slots.key());
         if let Some(active) = &mut active
-            && let Some(mut locked) = shared.try_lock()?
+            && let Some(mut locked) = shared.try_attend()?
         {
             let now = shared.now();
             locked.take_along(shared, now);
@@ -214,7 +234,7 @@ impl Controller {
         let (mut locked, now, has_taken) = shared.lock_in_turn()?;
         let Some(active) = &mut active else {
             let submitted = locked.submit(shared, now, submission, None);
-            self.leave_to_loop(locked, now, has_taken)?;
+            self.leave_to_loop(locked, now, has_taken);
             return submitted.map(|(ticket, _)| ticket);
         };
         self.submit_and_go_on(locked, now, submission, active)
@@ -258,7 +278,7 @@ impl Controller {
         };
         let mut active = Active::enter(shared.slots.key());
         if let Some(active) = &mut active
-            && let Some(mut locked) = shared.try_lock()?
+            && let Some(mut locked) = shared.try_attend()?
         {
             let now = shared.now();
             locked.take_along(shared, now);
@@ -266,7 +286,7 @@ impl Controller {
             let decided = self.decide(&mut locked, now, active);
             return self.go_on(locked, now, decided, active);
         }
-        match shared.ring.claim() {
+        match shared.ends.claim() {
             Some(claim) => {
                 claim.publish(&Operation::End { slot, moved });
                 match &mut active {
@@ -489,7 +509,7 @@ impl Controller {
                 let decided = self.decide(&mut locked, now, &mut active);
                 self.go_on(locked, now, decided, &mut active)?;
             }
-            None => self.leave_to_loop(locked, now, has_taken)?,
+            None => self.leave_to_loop(locked, now, has_taken),
         }
         Ok(changed)
     }

@@ -12,6 +12,8 @@
 
 use core::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, MutexGuard, Weak};
+use std::thread;
+use std::time::Duration;
 
 use forebay_units::{Nanos, Timestamp};
 
@@ -24,12 +26,53 @@ use crate::operation::{Delivery, Turn};
 /// How long a caller dispatches for others before the alarm's thread takes over.
 const TURN_MAX: Nanos = Nanos::millis(5);
 
+/// Up to this mean time of a turn, other threads leave everything to the one that dispatches:
+/// for them to take the lock in its short absences would cost all of them more.
+const SLOW: Nanos = Nanos::micros(5);
+
+/// How long those wait at most who left something to a loop whose call-back then takes long.
+const WATCH: Nanos = Nanos::millis(2);
+
+/// The loop to which others leave everything, while this says so.
+struct Attending<'a> {
+    of: &'a Shared,
+    is_attending: bool,
+}
+
+impl Attending<'_> {
+    /// Others leave everything from now on; whether that is new.
+    fn begin(&mut self) -> bool {
+        let is_new = !self.is_attending
+            && self.of.attendant.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        self.is_attending |= is_new;
+        is_new
+    }
+
+    /// Others do not rely on this loop any more. It looks once more what was left until now.
+    fn end(&mut self) {
+        if core::mem::take(&mut self.is_attending) {
+            self.of.attendant.store(0, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 impl Controller {
     /// Dispatches as long as there is something to dispatch and nobody else does.
     pub(crate) fn pump(&self, active: &mut Active) -> Result<(), Error> {
         fence(Ordering::SeqCst);
         let shared = &*self.shared;
-        let Some(mut locked) = shared.try_lock()? else { return Ok(()) };
+        let free = match active.is_alarm {
+            true => shared.try_lock()?,
+            false => shared.try_attend()?,
+        };
+        let Some(mut locked) = free else { return Ok(()) };
         let now = shared.now();
         locked.take_along(shared, now);
         let decided = self.decide(&mut locked, now, active);
@@ -57,28 +100,72 @@ impl Controller {
         active: &mut Active,
     ) -> Result<(), Error> {
         let shared = &*self.shared;
+        let mut attending = Attending { of: shared, is_attending: false };
         let mut now = began;
         loop {
             self.ring_timer(&locked, now);
             self.unlock(locked, active);
-            match decided {
-                Decided::Dispatch(kind) => self.deliver(kind, active),
-                Decided::Wait(until) => self.set_alarm(until)?,
-                Decided::Nothing => {}
-            }
-            let is_over = !matches!(decided, Decided::Dispatch(_)) && !shared.ring.has_published();
-            if is_over {
-                return Ok(());
+            if let Decided::Dispatch(kind) = decided {
+                self.deliver(kind, active);
+            } else {
+                attending.end();
+                if self.is_left_to_others(decided) {
+                    return Ok(());
+                }
             }
             if now - began > TURN_MAX && !active.is_alarm {
-                return self.set_alarm(now);
+                attending.end();
+                if self.set_alarm(now) {
+                    return Ok(());
+                }
             }
-            let Some(again) = shared.try_lock()? else { return Ok(()) };
+            let Some(again) = self.lock_again(&mut attending, active)? else { return Ok(()) };
             locked = again;
-            now = shared.now();
-            locked.take_along(shared, now);
+            let before = core::mem::replace(&mut now, shared.now());
+            let taken = locked.take_along(shared, now);
+            locked.turn_ns = (locked.turn_ns * 7 + (now - before).0.min(SLOW.0 * 8)) / 8;
+            let is_quick = locked.turn_ns <= SLOW.0;
+            let is_sought = taken > 0 && self.dispatches_by_itself();
+            let attends = attending.is_attending
+                || (is_quick && is_sought && attending.begin() && self.set_alarm(now + WATCH));
+            if !is_quick || !attends {
+                attending.end();
+            }
             decided = self.decide(&mut locked, now, active);
         }
+    }
+
+    /// Whether this loop may end, having found nothing to dispatch.
+    fn is_left_to_others(&self, decided: Decided) -> bool {
+        if let Decided::Wait(until) = decided
+            && self.dispatches_by_itself()
+            && !self.set_alarm(until)
+        {
+            // With no thread to be had, the wait is the caller's.
+            thread::sleep(Duration::from_nanos((until - self.shared.now()).0));
+            return false;
+        }
+        !self.shared.has_left()
+    }
+
+    /// The lock once more; `None` if whoever has it, or attends, does what is left.
+    fn lock_again(
+        &self,
+        attending: &mut Attending<'_>,
+        active: &Active,
+    ) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
+        let shared = &*self.shared;
+        // What the call-back has left comes before the look at who has the lock.
+        fence(Ordering::SeqCst);
+        if !attending.is_attending {
+            return if active.is_alarm { shared.try_lock() } else { shared.try_attend() };
+        }
+        if let Some(locked) = shared.try_lock()? {
+            return Ok(Some(locked));
+        }
+        // Who has the lock may have looked at what is left before the latest was left to this loop.
+        attending.end();
+        if shared.has_left() { shared.try_lock() } else { Ok(None) }
     }
 
     /// Lets go of the lock inside a call-back. What the call-back asked for is dispatched by the
@@ -88,13 +175,13 @@ impl Controller {
         locked: MutexGuard<'_, Locked>,
         now: Timestamp,
         has_taken: bool,
-    ) -> Result<(), Error> {
+    ) {
         self.ring_timer(&locked, now);
         drop(locked);
         fence(Ordering::SeqCst);
-        match has_taken || self.shared.ring.has_published() {
-            true => self.set_alarm(now),
-            false => Ok(()),
+        if has_taken || self.shared.has_left() {
+            // Without an alarm it waits for the loop after all.
+            _ = self.set_alarm(now);
         }
     }
 
@@ -142,13 +229,11 @@ impl Controller {
         active.turns.clear();
     }
 
-    /// Has the alarm's thread look at `until`.
-    fn set_alarm(&self, until: Timestamp) -> Result<(), Error> {
-        if !self.dispatches_by_itself() {
-            return Ok(());
-        }
+    /// Has the alarm's thread look at `until`; whether there is one.
+    fn set_alarm(&self, until: Timestamp) -> bool {
         let shared = Arc::downgrade(&self.shared);
-        self.shared.sleeper.set(self.shared.clock, until, move || look_again(&shared))
+        self.dispatches_by_itself()
+            && self.shared.sleeper.set(self.shared.clock, until, move || look_again(&shared))
     }
 }
 

@@ -91,7 +91,7 @@ impl Controller {
                         let decided = self.decide(&mut locked, now, active);
                         self.go_on(locked, now, decided, active)?;
                     }
-                    None => self.leave_to_loop(locked, now, has_taken)?,
+                    None => self.leave_to_loop(locked, now, has_taken),
                 }
                 return Ok(snapshot);
             }
@@ -106,7 +106,7 @@ impl Controller {
                 None => {
                     fence(Ordering::SeqCst);
                     if let Some(locked) = shared.try_lock()? {
-                        self.leave_to_loop(locked, shared.now(), true)?;
+                        self.leave_to_loop(locked, shared.now(), true);
                         continue;
                     }
                 }
