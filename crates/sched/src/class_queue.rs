@@ -21,6 +21,7 @@ use forebay_units::{Bytes, Nanos, Timestamp};
 
 use crate::arm::Arm;
 use crate::lane::{Lane, charge};
+use crate::policies::checked::Fault;
 use crate::policy::{Policy, Selection};
 use crate::request::{Accepted, Access, RequestId};
 use crate::table::{State, Table, slot_of};
@@ -73,6 +74,11 @@ impl ClassQueue {
 
     pub(crate) fn policy_name(&self) -> &'static str {
         self.policy.name()
+    }
+
+    /// What the policy did wrong, if it has been replaced for that.
+    pub(crate) fn policy_fault(&self) -> Option<Fault> {
+        self.policy.fault()
     }
 
     /// Requests that may go.

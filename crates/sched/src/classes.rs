@@ -18,6 +18,7 @@ use forebay_units::{Bytes, ClassId, Nanos, Timestamp};
 
 use crate::class_queue::{ClassQueue, Names};
 use crate::ordered_map::OrderedMap;
+use crate::policies::checked::Fault;
 use crate::policies::noop::Noop;
 use crate::policy::Policy;
 use crate::request::{Accepted, Access, RequestId};
@@ -99,6 +100,8 @@ pub struct ClassStats {
     pub share: ClassShare,
     /// The name of its policy.
     pub policy: &'static str,
+    /// What a checked policy of it did wrong; TO has taken its place then.
+    pub policy_fault: Option<Fault>,
     /// Gauge: requests that may go.
     pub ready: usize,
     /// Gauge: requests that wait for earlier conflicting ones.
@@ -485,6 +488,7 @@ impl Classes {
             class: class.id,
             share: class.share,
             policy: queue.policy_name(),
+            policy_fault: queue.policy_fault(),
             ready: queue.ready_count(),
             blocked: class.blocked,
             in_flight: class.in_flight,

@@ -42,6 +42,7 @@ mod table;
 pub use classes::{
     ClassCounts, ClassError, ClassOptions, ClassStats, OTHER_CLASS, PolicySource,
 };
+pub use policies::checked::{Checked, CheckedSettings, Fault};
 pub use policies::{PolicyName, PolicySettings, build, source};
 pub use policy::{Limits, Policy, Selection};
 pub use request::{Accepted, Access, Request, RequestId};

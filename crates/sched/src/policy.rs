@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use forebay_units::{Bytes, FileIndex, Nanos, Timestamp};
 
+use crate::policies::checked::Fault;
 use crate::request::{Accepted, RequestId};
 
 /// The order in which ready requests leave.
@@ -49,6 +50,13 @@ pub trait Policy: Send {
 
     /// How many requests are queued.
     fn queued_count(&self) -> usize;
+
+    /// What the policy did wrong, if somebody looks after it and it has been replaced; see [`Checked`].
+    ///
+    /// [`Checked`]: crate::policies::checked::Checked
+    fn fault(&self) -> Option<Fault> {
+        None
+    }
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -82,6 +90,10 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn queued_count(&self) -> usize {
         (**self).queued_count()
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        (**self).fault()
     }
 }
 

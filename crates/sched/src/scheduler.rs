@@ -30,6 +30,7 @@ use crate::book::Book;
 use crate::class_queue::{ClassQueue, LaneView, Turn};
 use crate::classes::Classes;
 use crate::guard::Guard;
+use crate::policies::checked::Fault;
 use crate::policy::Policy;
 use crate::request::{Accepted, Access, Request, RequestId};
 use crate::table::{State, Table};
@@ -357,6 +358,12 @@ impl Scheduler {
     /// With classes: of the policy of [`OTHER_CLASS`](crate::OTHER_CLASS).
     pub fn policy_name(&self) -> &'static str {
         self.queues[0].policy_name()
+    }
+
+    /// What a checked policy did wrong; TO has taken its place then. With classes: that of
+    /// [`OTHER_CLASS`](crate::OTHER_CLASS), and [`classes`](Scheduler::classes) says it of each.
+    pub fn policy_fault(&self) -> Option<Fault> {
+        self.queues[0].policy_fault()
     }
 
     fn skips_policy(&self, access: Access, range: ByteRange) -> bool {

@@ -1,6 +1,7 @@
 //! The policies by name: the one place that knows them all.
 
 pub mod aioli;
+pub mod checked;
 pub mod hbrr;
 pub mod mlf;
 pub mod noop;

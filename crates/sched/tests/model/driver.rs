@@ -5,8 +5,8 @@ use forebay_sched::sharing::{
 };
 use forebay_sched::{
     Accepted, Access, Admission, Batch, Bypass, Cancellation, ClassOptions, Decision, GuardMode,
-    PolicyName, PolicySettings, Request, RequestId, Room, Scheduler, SchedulerOptions, build,
-    source,
+    Policy, PolicyName, PolicySettings, Request, RequestId, Room, Scheduler, SchedulerOptions,
+    build, source,
 };
 use forebay_units::{Bytes, ClassId, Nanos, Timestamp};
 
@@ -100,14 +100,24 @@ impl Driver {
         settings: PolicySettings,
         sharing: Sharing,
     ) -> Self {
-        let options = SchedulerOptions {
-            guard: mode,
-            large_bytes: Some(LARGE),
-            bypass: Bypass::WhenIdle,
-            queue_requests_max: 48,
-        };
+        let scheduler = sharing.scheduler(options(mode), policy, &settings);
+        Self::of(scheduler, mode, settings, sharing)
+    }
+
+    /// One policy that has no name.
+    pub fn with_policy(policy: Box<dyn Policy>, settings: PolicySettings) -> Self {
+        let mode = GuardMode::Overlap;
+        Self::of(Scheduler::new(options(mode), policy), mode, settings, Sharing::Off)
+    }
+
+    fn of(
+        scheduler: Scheduler,
+        mode: GuardMode,
+        settings: PolicySettings,
+        sharing: Sharing,
+    ) -> Self {
         Self {
-            scheduler: sharing.scheduler(options, policy, &settings),
+            scheduler,
             sharing,
             known: Vec::new(),
             now: Timestamp(0),
@@ -380,6 +390,15 @@ impl Driver {
         assert_eq!(waiting, self.scheduler.queued_count());
         assert_eq!(in_flight, self.scheduler.in_flight_count());
         assert_eq!(blocked, self.scheduler.blocked_count());
+    }
+}
+
+fn options(guard: GuardMode) -> SchedulerOptions {
+    SchedulerOptions {
+        guard,
+        large_bytes: Some(LARGE),
+        bypass: Bypass::WhenIdle,
+        queue_requests_max: 48,
     }
 }
 
