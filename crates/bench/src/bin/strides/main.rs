@@ -1,22 +1,30 @@
 //! A plain program that reads or writes every so many blocks of a file; it knows nothing of Forebay.
 //!
-//! `forebay-bench-strides read|write FILE SEED BLOCK_BYTES FIRST EVERY COUNT`
+//! `forebay-bench-strides read|write|read-direct|write-direct FILE SEED BLOCK_BYTES FIRST EVERY COUNT`
 //!
 //! It opens FILE, says `ready`, and waits until its standard input ends, so that whoever started
 //! many of these can let them all go at once. Then it takes the blocks FIRST, FIRST + EVERY, …,
 //! COUNT of them, one after another. Every 8 bytes of the file follow from their offset and SEED:
 //! a reader compares all it gets, a writer ends with `fsync`. At the end it says `done`.
+//!
+//! `-direct` opens FILE with `O_DIRECT`. FILE may also be on an NFS server (see [`nfs`]):
+//! `nfs://HOST:PORT/EXPORT?file=NAME&mount_port=PORT&transfer_bytes=BYTES`.
+
+mod file;
+mod nfs;
 
 use std::error::Error;
-use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::process::ExitCode;
+
+use file::{Aligned, Local, Target};
+use nfs::{NfsFile, Place};
 
 const WORD_BYTES: usize = 8;
 
 struct Job {
     is_writer: bool,
+    is_direct: bool,
     path: String,
     seed: u64,
     block_bytes: usize,
@@ -27,14 +35,16 @@ struct Job {
 
 impl Job {
     fn from_arguments() -> Result<Self, Box<dyn Error>> {
-        let usage = "read|write FILE SEED BLOCK_BYTES FIRST EVERY COUNT";
+        let usage = "read|write|read-direct|write-direct FILE SEED BLOCK_BYTES FIRST EVERY COUNT";
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let [mode, path, seed, block_bytes, first, every, count] = &arguments[..] else {
             return Err(usage.into());
         };
-        let is_writer = match mode.as_str() {
-            "read" => false,
-            "write" => true,
+        let (is_writer, is_direct) = match mode.as_str() {
+            "read" => (false, false),
+            "write" => (true, false),
+            "read-direct" => (false, true),
+            "write-direct" => (true, true),
             _ => return Err(usage.into()),
         };
         let block_bytes: usize = block_bytes.parse()?;
@@ -43,31 +53,32 @@ impl Job {
         }
         let (seed, first, every, count) =
             (seed.parse()?, first.parse()?, every.parse()?, count.parse()?);
-        Ok(Self { is_writer, path: path.clone(), seed, block_bytes, first, every, count })
+        let path = path.clone();
+        Ok(Self { is_writer, is_direct, path, seed, block_bytes, first, every, count })
     }
 
-    fn open(&self) -> std::io::Result<File> {
-        OpenOptions::new()
-            .read(!self.is_writer)
-            .write(self.is_writer)
-            .create(self.is_writer)
-            .open(&self.path)
+    fn open(&self) -> Result<Box<dyn Target>, Box<dyn Error>> {
+        match Place::parse(&self.path)? {
+            Some(_) if self.is_direct => Err("an NFS file has no O_DIRECT here".into()),
+            Some(place) => Ok(Box::new(NfsFile::open(&place)?)),
+            None => Ok(Box::new(Local::open(&self.path, self.is_writer, self.is_direct)?)),
+        }
     }
 
-    fn run(&self, file: &File) -> Result<(), Box<dyn Error>> {
-        let mut block = vec![0; self.block_bytes];
+    fn run(&self, file: &mut dyn Target) -> Result<(), Box<dyn Error>> {
+        let mut block = Aligned::new(self.block_bytes);
         for turn in 0..self.count {
             let offset = (self.first + turn * self.every) * self.block_bytes as u64;
             if self.is_writer {
-                self.fill(&mut block, offset);
-                file.write_all_at(&block, offset)?;
+                self.fill(block.bytes(), offset);
+                file.write_at(block.bytes(), offset)?;
             } else {
-                file.read_exact_at(&mut block, offset)
+                file.read_at(block.bytes(), offset)
                     .map_err(|error| format!("offset {offset}: {error}"))?;
-                self.check(&block, offset)?;
+                self.check(block.bytes(), offset)?;
             }
         }
-        if self.is_writer { Ok(file.sync_all()?) } else { Ok(()) }
+        if self.is_writer { Ok(file.sync()?) } else { Ok(()) }
     }
 
     /// What the word at `offset` holds: different for every offset and seed, cheap to compute.
@@ -103,10 +114,10 @@ fn say(word: &[u8]) -> std::io::Result<()> {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let job = Job::from_arguments()?;
-    let file = job.open().map_err(|error| format!("{}: {error}", job.path))?;
+    let mut file = job.open().map_err(|error| format!("{}: {error}", job.path))?;
     say(b"ready\n")?;
     std::io::stdin().read_to_end(&mut Vec::new())?;
-    job.run(&file).map_err(|error| format!("{}: {error}", job.path))?;
+    job.run(&mut *file).map_err(|error| format!("{}: {error}", job.path))?;
     drop(file);
     Ok(say(b"done\n")?)
 }
