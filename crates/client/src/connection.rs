@@ -387,6 +387,26 @@ impl Connection {
         }
     }
 
+    /// As [`next`](Self::next), but gives up, with `None`, once nothing has moved for `limit`.
+    /// What was started goes on, and so does the connection.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_within(
+        &mut self,
+        limit: Duration,
+        transfers: &mut impl Transfers,
+    ) -> Result<Option<Completion>, Error> {
+        let usual = self.pump.limit_progress(limit);
+        let outcome = self.next(transfers);
+        self.pump.limit_progress(usual);
+        match outcome {
+            // Where the pump waits nothing is half done, so that it can be asked again.
+            Err(Error::Lost(Loss::TimedOut)) => Ok(None),
+            outcome => outcome.map(Some),
+        }
+    }
+
     fn plain(&mut self, request: &Request<'_>) -> Result<(), Error> {
         self.call(request, &mut Nothing).and_then(moved).map(drop)
     }

@@ -77,8 +77,9 @@ impl Pump {
         &self.session
     }
 
-    pub(crate) fn limit_progress(&mut self, limit: Duration) {
-        self.limit = limit;
+    /// Sets how long to wait for anything to move; how long it was before.
+    pub(crate) fn limit_progress(&mut self, limit: Duration) -> Duration {
+        std::mem::replace(&mut self.limit, limit)
     }
 
     /// Whether nothing of the request begun last has left this process.

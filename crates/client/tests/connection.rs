@@ -246,6 +246,27 @@ impl Transfers for Memories {
 }
 
 #[test]
+fn giving_up_the_wait_for_an_answer_loses_nothing() {
+    let lab = Lab::tcp();
+    let data = pattern(300_000);
+    std::fs::write(lab.path("file"), &data).expect("create");
+    let mut connection = lab.connect();
+    let handle = connection.open(None, b"file", OFlags::RDONLY).expect("open").handle;
+    lab.forwarder.state.is_silent.store(true, Ordering::SeqCst);
+    let mut memories = Memories(Vec::new());
+    let range = ByteRange::new(Offset(0), Bytes(300_000));
+    let ticket = connection.start_read(handle, range, &mut memories).expect("start");
+    memories.0.push((ticket, vec![0; 300_000]));
+    for limit in [0, 20] {
+        let limit = Duration::from_millis(limit);
+        assert_eq!(connection.next_within(limit, &mut memories), Ok(None));
+    }
+    lab.forwarder.state.is_silent.store(false, Ordering::SeqCst);
+    let completion = connection.next(&mut memories).expect("the connection goes on");
+    assert_eq!((completion.ticket, &memories.0[0].1), (ticket, &data));
+}
+
+#[test]
 fn several_reads_are_under_way_at_once() {
     let lab = Lab::tcp();
     let data = pattern(8 * 300_000);
