@@ -4,13 +4,16 @@
 //! chain of each granule it touches. All it holds is requests that conflict with nothing, so a
 //! chain has few links; one that would grow beyond [`CHAIN_MAX`] refuses, and so does a request
 //! of more than [`GRANULES_MAX`] granules. What is refused goes to the region map instead.
+//!
+//! A link names its request's slot and no more: ranges are compared in the table, and only where
+//! the hashes are equal, which mostly means that the granule is the same.
 
 use alloc::vec::Vec;
 
 use forebay_units::{ByteRange, Bytes, FileIndex};
 
-use crate::pool::Pool;
-use crate::table::NIL;
+use crate::guard::is_write;
+use crate::table::{NIL, Table};
 
 /// Most granules of a request in the grid.
 const GRANULES_MAX: u64 = 4;
@@ -39,10 +42,20 @@ impl Extent {
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    extent: Extent,
     slot: u32,
     hash: u32,
+    /// The next one of its chain, or of the free ones.
     next: u32,
+}
+
+impl Link {
+    /// Whether its request conflicts with `extent`, which touches a granule of that hash.
+    fn conflicts(&self, table: &Table, hash: u32, extent: &Extent) -> bool {
+        self.hash == hash
+            && (extent.is_write || is_write(table.access(self.slot)))
+            && table.file(self.slot) == extent.file
+            && table.range(self.slot).intersects(extent.range)
+    }
 }
 
 /// The grid of all files.
@@ -50,13 +63,14 @@ struct Link {
 pub(crate) struct Grid {
     /// First links; as many as a power of two.
     chains: Vec<u32>,
-    links: Pool<Link>,
+    links: Vec<Link>,
+    first_free: u32,
     link_count: usize,
 }
 
 impl Grid {
     pub(crate) const fn new() -> Self {
-        Self { chains: Vec::new(), links: Pool::new(), link_count: 0 }
+        Self { chains: Vec::new(), links: Vec::new(), first_free: NIL, link_count: 0 }
     }
 
     /// The granule size for a file whose requests are of about this length, as a power of two.
@@ -79,8 +93,8 @@ impl Grid {
         }
         for hash in hashes {
             let chain = self.chain_of(hash);
-            let link = Link { extent: *extent, slot, hash, next: self.chains[chain] };
-            self.chains[chain] = self.links.insert(link);
+            let link = Link { slot, hash, next: self.chains[chain] };
+            self.chains[chain] = self.place(link);
             self.link_count += 1;
         }
         true
@@ -92,40 +106,63 @@ impl Grid {
             let hash = hash(extent.file, granule);
             let chain = self.chain_of(hash);
             let (mut before, mut at) = (NIL, self.chains[chain]);
-            while self.links[at].slot != slot || self.links[at].hash != hash {
-                (before, at) = (at, self.links[at].next);
+            while self.link(at).slot != slot || self.link(at).hash != hash {
+                (before, at) = (at, self.link(at).next);
             }
-            let next = self.links[at].next;
+            let next = self.link(at).next;
             match before {
                 NIL => self.chains[chain] = next,
-                _ => self.links[before].next = next,
+                _ => self.links[before as usize].next = next,
             }
-            self.links.free(at);
+            self.links[at as usize].next = core::mem::replace(&mut self.first_free, at);
             self.link_count -= 1;
         }
     }
 
     /// Appends the slots that conflict with `extent`, some perhaps twice; `false` if the range is
     /// too wide to look.
-    pub(crate) fn conflicting(&self, shift: u32, extent: &Extent, into: &mut Vec<u32>) -> bool {
+    pub(crate) fn conflicting(
+        &self,
+        table: &Table,
+        shift: u32,
+        extent: &Extent,
+        into: &mut Vec<u32>,
+    ) -> bool {
         let granules = granules(shift, extent.range);
         if granules.end - granules.start > LOOKUPS_MAX {
             return false;
         }
         for granule in granules {
-            let links = self.chain(hash(extent.file, granule));
-            into.extend(links.filter(|link| link.extent.conflicts(extent)).map(|link| link.slot));
+            let hash = hash(extent.file, granule);
+            let links = self.chain(hash).filter(|link| link.conflicts(table, hash, extent));
+            into.extend(links.map(|link| link.slot));
         }
         true
     }
 
     /// Whether something conflicts with `extent`, or the range is too wide to say.
-    pub(crate) fn may_conflict(&self, shift: u32, extent: &Extent) -> bool {
+    pub(crate) fn may_conflict(&self, table: &Table, shift: u32, extent: &Extent) -> bool {
         let mut granules = granules(shift, extent.range);
         granules.end - granules.start > LOOKUPS_MAX
             || granules.any(|granule| {
-                self.chain(hash(extent.file, granule)).any(|link| link.extent.conflicts(extent))
+                let hash = hash(extent.file, granule);
+                self.chain(hash).any(|link| link.conflicts(table, hash, extent))
             })
+    }
+
+    fn link(&self, at: u32) -> &Link {
+        &self.links[at as usize]
+    }
+
+    fn place(&mut self, link: Link) -> u32 {
+        if self.first_free == NIL {
+            self.links.push(link);
+            return self.links.len() as u32 - 1;
+        }
+        let at = self.first_free;
+        self.first_free = self.link(at).next;
+        self.links[at as usize] = link;
+        at
     }
 
     fn chain_of(&self, hash: u32) -> usize {
@@ -135,7 +172,7 @@ impl Grid {
     fn chain(&self, hash: u32) -> impl Iterator<Item = &Link> {
         let mut at = self.chains[self.chain_of(hash)];
         core::iter::from_fn(move || {
-            let link = (at != NIL).then(|| &self.links[at])?;
+            let link = (at != NIL).then(|| self.link(at))?;
             at = link.next;
             Some(link)
         })
@@ -150,9 +187,9 @@ impl Grid {
         let old = core::mem::replace(&mut self.chains, alloc::vec![NIL; length]);
         for mut at in old {
             while at != NIL {
-                let Link { hash, next, .. } = self.links[at];
+                let Link { hash, next, .. } = *self.link(at);
                 let chain = self.chain_of(hash);
-                self.links[at].next = core::mem::replace(&mut self.chains[chain], at);
+                self.links[at as usize].next = core::mem::replace(&mut self.chains[chain], at);
                 at = next;
             }
         }

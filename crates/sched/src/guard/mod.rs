@@ -170,7 +170,7 @@ impl Guard {
         }
         let extent = Extent { range, ..self.extent(table, slot) };
         let mut met = core::mem::take(&mut self.met);
-        if !self.grid.conflicting(self.files[index].granule_shift, &extent, &mut met) {
+        if !self.grid.conflicting(table, self.files[index].granule_shift, &extent, &mut met) {
             met.extend_from_slice(&self.files[index].gridded);
         }
         for &slot in &met {
@@ -212,7 +212,8 @@ impl Guard {
         let own = Space::of_client(request.file, request.client);
         file.plain.len() > SCAN_MAX
             || file.plain.iter().any(shares_bytes)
-            || (!file.gridded.is_empty() && self.grid.may_conflict(file.granule_shift, &extent))
+            || (!file.gridded.is_empty()
+                && self.grid.may_conflict(table, file.granule_shift, &extent))
             || self.claims.is_occupied(shared, range, is_write)
             || self.own.is_occupied(own, range, is_write)
     }
