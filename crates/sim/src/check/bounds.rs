@@ -1,0 +1,270 @@
+//! What each policy states about who goes first, and about how often a request is passed over.
+//!
+//! | policy | stated | checked |
+//! |---|---|---|
+//! | TO | arrival order | the oldest leaves, alone |
+//! | TO-agg | the run with the oldest leaves | the batch has the oldest; so k runs in front let at most k batches pass |
+//! | SJF | smallest queue, or the oldest once it has aged | exactly that |
+//! | MLF | eligible within V visits; a visit of a queue lets one batch of each other pass; sweep | (V + (k + 1)(B + 1) + 1) · M batches |
+//! | aIOLi | (P + 1)(B + 1) + ⌈A / quantum_bytes_min⌉ batches up to and with its own | the same where nothing waits; else as many of its own queue |
+//! | HBRR | a turn of every other queue between two of its own; sweep | its own ranges and as many turns of the others |
+//! | SW | by window, class, arrival | exactly that |
+//! | NOOP | in the order of becoming ready | exactly that |
+//! | lane | of 17 in a row one is the oldest | (k + 1) · 17 from the lane |
+//!
+//! P: requests that waited at the policy when it came; k: of these, older ones in its own queue (a
+//! file, direction and class); M: queues; B: `passes_max`; A: the largest run, or the request if
+//! that is larger; V: visits until a quantum covers A. A request that the guard releases later but
+//! that is older counts among P and k from then on, because it is entitled to go first.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use forebay_sched::policies::hbrr::HbrrQuantum;
+use forebay_sched::policies::mlf::MlfGrowth;
+use forebay_sched::{Accepted, Access, PolicyName, PolicySettings, Request, SchedulerOptions};
+use forebay_units::{Bytes, ClassId, Direction, FileIndex, Nanos, Timestamp};
+
+use super::Promise;
+use super::draw::Setup;
+use super::run::Broken;
+
+/// How many in a row may pass the oldest of the lane.
+const LANE_PASSES_MAX: u64 = 16;
+
+type Queue = (FileIndex, Direction, ClassId);
+
+/// A request that waits at the policy or in the lane.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    arrived: Timestamp,
+    queue: Queue,
+    class: ClassId,
+    length: Bytes,
+    /// Its place in the order of becoming ready.
+    place: u64,
+    /// Requests that may go first, in all and in its own queue.
+    ahead: u64,
+    ahead_in_queue: u64,
+    /// Batches that have left since it came, and those of its own queue.
+    passed: u64,
+    passed_in_queue: u64,
+}
+
+/// Everything that waits, and what may still pass it.
+pub(super) struct Tracker {
+    policy: PolicyName,
+    own_policy: PolicyName,
+    options: SchedulerOptions,
+    settings: PolicySettings,
+    /// M, or more.
+    queues: u64,
+    /// By arrival.
+    at_policy: BTreeMap<u64, Waiting>,
+    in_lane: BTreeMap<u64, Waiting>,
+    places: u64,
+}
+
+/// Whether a request goes by arrival alone.
+pub(super) fn skips_policy(options: &SchedulerOptions, request: &Request) -> bool {
+    match request.access {
+        Access::Alone | Access::Sync => true,
+        Access::Read | Access::Write => {
+            options.large_bytes.is_some_and(|large| request.range.length() > large)
+        }
+    }
+}
+
+fn queue_of(request: &Request) -> Queue {
+    (request.file, request.access.direction(), request.class)
+}
+
+impl Tracker {
+    pub(super) fn new(policy: PolicyName, setup: &Setup) -> Self {
+        Self {
+            policy,
+            own_policy: policy,
+            options: setup.options,
+            settings: setup.settings,
+            queues: setup.files * setup.classes * 2,
+            at_policy: BTreeMap::new(),
+            in_lane: BTreeMap::new(),
+            places: 0,
+        }
+    }
+
+    /// A request may go from now on.
+    pub(super) fn ready(&mut self, seq: u64, arrived: Timestamp, request: &Request) {
+        let queue = queue_of(request);
+        let waiting = match skips_policy(&self.options, request) {
+            true => &mut self.in_lane,
+            false => &mut self.at_policy,
+        };
+        // It has the right to go before the younger ones.
+        for (_, younger) in waiting.range_mut(seq..) {
+            younger.ahead += 1;
+            younger.ahead_in_queue += u64::from(younger.queue == queue);
+        }
+        let in_queue = waiting.values().filter(|other| other.queue == queue).count();
+        let it = Waiting {
+            arrived,
+            queue,
+            class: request.class,
+            length: request.range.length(),
+            place: self.places,
+            ahead: waiting.len() as u64,
+            ahead_in_queue: in_queue as u64,
+            passed: 0,
+            passed_in_queue: 0,
+        };
+        self.places += 1;
+        waiting.insert(seq, it);
+    }
+
+    pub(super) fn cancelled(&mut self, seq: u64) {
+        self.at_policy.remove(&seq);
+        self.in_lane.remove(&seq);
+    }
+
+    /// Another policy begins with everything that waits, in the order of arrival; `None` is the run's own.
+    pub(super) fn switched(&mut self, name: Option<PolicyName>) {
+        self.policy = name.unwrap_or(self.own_policy);
+        let mut in_queue: BTreeMap<Queue, u64> = BTreeMap::new();
+        for (ahead, waiting) in self.at_policy.values_mut().enumerate() {
+            let in_queue = in_queue.entry(waiting.queue).or_default();
+            (waiting.ahead, waiting.ahead_in_queue) = (ahead as u64, *in_queue);
+            (waiting.passed, waiting.passed_in_queue) = (0, 0);
+            waiting.place = self.places;
+            *in_queue += 1;
+            self.places += 1;
+        }
+    }
+
+    /// A batch has left: was it the right one, and whom has it passed?
+    pub(super) fn left(&mut self, now: Timestamp, members: &[Accepted], broken: &mut Vec<Broken>) {
+        let Some(first) = members.first() else { return };
+        let seq = first.request.tag;
+        if skips_policy(&self.options, &first.request) {
+            self.in_lane.remove(&seq);
+            for (other, waiting) in &mut self.in_lane {
+                waiting.passed += 1;
+                let most = (waiting.ahead + 1) * (LANE_PASSES_MAX + 1) - 1;
+                if waiting.passed > most {
+                    broken.push((
+                        Promise::Bound,
+                        format!("{other} was passed {most} times in the lane"),
+                    ));
+                }
+            }
+            return;
+        }
+        if let Some(text) = self.objection(now, members) {
+            broken.push((Promise::Bound, format!("{}: {text}", self.policy)));
+        }
+        for member in members {
+            self.at_policy.remove(&member.request.tag);
+        }
+        let queue = queue_of(&first.request);
+        for waiting in self.at_policy.values_mut() {
+            waiting.passed += 1;
+            waiting.passed_in_queue += u64::from(waiting.queue == queue);
+        }
+        for (other, waiting) in &self.at_policy {
+            if self.is_overdue(waiting) {
+                let text = format!(
+                    "{}: {other} waited for {} batches, with {} ahead of it",
+                    self.policy, waiting.passed, waiting.ahead
+                );
+                broken.push((Promise::Bound, text));
+            }
+        }
+    }
+
+    /// Why this batch should not have been the one, for policies whose order is known exactly.
+    fn objection(&self, now: Timestamp, members: &[Accepted]) -> Option<String> {
+        let has = |seq: &u64| members.iter().any(|member| member.request.tag == *seq);
+        let is_alone = members.len() == 1;
+        let seq = members[0].request.tag;
+        let (oldest, its) = self.at_policy.first_key_value()?;
+        match self.policy {
+            PolicyName::To if !is_alone || seq != *oldest => {
+                Some(format!("{seq} left before {oldest}, which was older"))
+            }
+            PolicyName::ToAgg if !has(oldest) => {
+                Some(format!("{seq} left in a batch without {oldest}, the oldest"))
+            }
+            PolicyName::Noop => {
+                let (first, _) = self.at_policy.iter().min_by_key(|(_, waiting)| waiting.place)?;
+                (!is_alone || seq != *first)
+                    .then(|| format!("{seq} left before {first}, ready earlier"))
+            }
+            PolicyName::Sw => {
+                let window = self.settings.sw.window.0;
+                let key = |(seq, waiting): (&u64, &Waiting)| {
+                    (waiting.arrived.0 / window, waiting.class, *seq)
+                };
+                let (.., first) = self.at_policy.iter().map(key).min()?;
+                (!is_alone || seq != first).then(|| format!("{seq} left before {first}"))
+            }
+            PolicyName::Sjf if now - its.arrived >= self.settings.sjf.age_max => {
+                (!has(oldest)).then(|| format!("{seq} left before {oldest}, which has aged"))
+            }
+            PolicyName::Sjf => {
+                let mut bytes: BTreeMap<Queue, u64> = BTreeMap::new();
+                for waiting in self.at_policy.values() {
+                    *bytes.entry(waiting.queue).or_default() += waiting.length.0;
+                }
+                let own = bytes.get(&self.at_policy.get(&seq)?.queue)?;
+                let least = bytes.values().min()?;
+                (own != least).then(|| format!("{seq} left of a queue of {own} bytes, not {least}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether more batches have passed a request than its policy lets pass.
+    fn is_overdue(&self, waiting: &Waiting) -> bool {
+        let largest = self.settings.limits.run_bytes_max.max(waiting.length).0;
+        let older = waiting.ahead_in_queue + 1;
+        match self.policy {
+            PolicyName::Mlf => {
+                let visits = match self.settings.mlf.growth {
+                    MlfGrowth::Add(step) => largest.div_ceil(step.0),
+                    MlfGrowth::Double(first) => {
+                        1 + u64::from(
+                            largest.div_ceil(first.0).next_power_of_two().trailing_zeros(),
+                        )
+                    }
+                };
+                let passes = u64::from(self.settings.mlf.passes_max) + 1;
+                waiting.passed > (visits + older * passes + 1) * self.queues
+            }
+            PolicyName::Aioli => {
+                let passes = u64::from(self.settings.aioli.passes_max) + 1;
+                let steps = largest.div_ceil(self.settings.aioli.quantum_bytes_min.0);
+                match self.settings.limits.wait_max {
+                    Nanos::ZERO => waiting.passed > (waiting.ahead + 1) * passes + steps - 1,
+                    // While its queue waits, others go on: how many is a question of time.
+                    _ => waiting.passed_in_queue > older * passes + steps,
+                }
+            }
+            PolicyName::Hbrr => {
+                let passes = u64::from(self.settings.hbrr.passes_max);
+                // Every batch is at least a range, and at least a grain of bytes.
+                let (ranges, most) = match self.settings.hbrr.quantum {
+                    HbrrQuantum::Ranges(ranges) => (u64::from(ranges), u64::from(ranges)),
+                    HbrrQuantum::Bytes(bytes) => {
+                        let batch = self.settings.limits.batch_bytes_max;
+                        (1, (bytes + batch).0.div_ceil(super::draw::GRAIN.0))
+                    }
+                };
+                let own = older * (passes + most);
+                let turns = own.div_ceil(ranges) + 1;
+                waiting.passed > own + turns * (self.queues - 1) * most
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What a run draws from its seed: settings that are tight, and requests that meet each other.
+
+use forebay_device::SplitMix64;
+use forebay_sched::policies::aioli::{AioliSettings, SynchronousWait};
+use forebay_sched::policies::hbrr::{HbrrQuantum, HbrrSettings};
+use forebay_sched::policies::mlf::{MlfGrowth, MlfSettings};
+use forebay_sched::policies::sjf::SjfSettings;
+use forebay_sched::policies::sw::SwSettings;
+use forebay_sched::{Access, Bypass, GuardMode, Limits, PolicySettings, Request, SchedulerOptions};
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset};
+
+/// Bytes that are modelled as one: every range is a multiple of it.
+pub(super) const GRAIN: Bytes = Bytes(512);
+/// Grains of a file.
+pub(super) const FILE_GRAINS: usize = 256;
+pub(super) const FILES: usize = 3;
+
+/// What the whole run has in common.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) options: SchedulerOptions,
+    pub(super) settings: PolicySettings,
+    /// Batches that may be in flight.
+    pub(super) depth: usize,
+    pub(super) files: u64,
+    pub(super) clients: u64,
+    pub(super) classes: u64,
+    /// Requests that are submitted.
+    pub(super) requests: usize,
+    /// Of 16 steps, how many submit: more fill the queue, fewer leave it nearly empty.
+    pub(super) submits: u64,
+    /// Writes of 16 requests.
+    writes: u64,
+    /// Grains among which most requests fall.
+    hot_grains: u64,
+    pub(super) has_cancels: bool,
+    pub(super) has_failures: bool,
+    pub(super) has_switches: bool,
+}
+
+/// One of some things.
+pub(super) fn one_of<T: Copy>(random: &mut SplitMix64, things: &[T]) -> T {
+    things[random.below(things.len() as u64) as usize]
+}
+
+impl Setup {
+    pub(super) fn draw(random: &mut SplitMix64, guard: GuardMode) -> Self {
+        let kib = |random: &mut SplitMix64, sizes: &[u64]| Bytes::kib(one_of(random, sizes));
+        let run_bytes_max = kib(random, &[4, 8, 16]);
+        let limits = Limits {
+            run_bytes_max,
+            run_requests_max: one_of(random, &[2, 4, 16]),
+            batch_bytes_max: Bytes(run_bytes_max.0 * one_of(random, &[1, 2, 4])),
+            wait_max: one_of(random, &[Nanos::ZERO, Nanos::micros(900)]),
+        };
+        let passes_max = one_of(random, &[1, 2, 4, 16]);
+        let mut settings = PolicySettings::from(limits);
+        settings.sjf = SjfSettings { age_max: Nanos::millis(1 + random.below(20)) };
+        settings.mlf = MlfSettings {
+            growth: match random.below(2) {
+                0 => MlfGrowth::Add(Bytes::kib(4)),
+                _ => MlfGrowth::Double(Bytes::kib(4)),
+            },
+            passes_max,
+        };
+        settings.aioli = AioliSettings {
+            quantum_bytes: Bytes::kib(4),
+            quantum_bytes_min: kib(random, &[1, 4]),
+            passes_max,
+            hold_max: one_of(random, &[Nanos::ZERO, Nanos::millis(2)]),
+            synchronous_wait: SynchronousWait::Off,
+        };
+        let quantum = match random.below(2) {
+            0 => HbrrQuantum::Ranges(1 + random.below(8) as u32),
+            _ => HbrrQuantum::Bytes(kib(random, &[4, 16])),
+        };
+        settings.hbrr = HbrrSettings { quantum, passes_max };
+        settings.sw = SwSettings { window: Nanos::micros(one_of(random, &[50, 1_000])) };
+        let options = SchedulerOptions {
+            guard,
+            large_bytes: one_of(random, &[None, Some(Bytes::kib(6))]),
+            bypass: one_of(random, &[Bypass::Never, Bypass::WhenIdle]),
+            queue_requests_max: one_of(random, &[24, 1 << 20]),
+        };
+        Self {
+            options,
+            settings,
+            depth: one_of(random, &[1, 2, 8]),
+            files: 1 + random.below(FILES as u64),
+            clients: 1 + random.below(6),
+            classes: 1 + random.below(3),
+            requests: 300,
+            submits: one_of(random, &[4, 6, 9]),
+            writes: one_of(random, &[0, 4, 8, 16]),
+            hot_grains: one_of(random, &[32, FILE_GRAINS as u64]),
+            has_cancels: random.below(2) == 0,
+            has_failures: random.below(2) == 0,
+            has_switches: random.below(4) == 0,
+        }
+    }
+
+    /// The next request. `last_end` is where the one before ended: half of them go on there.
+    pub(super) fn request(&self, random: &mut SplitMix64, tag: u64, last_end: Offset) -> Request {
+        let access = match random.below(24) {
+            0 if self.writes > 0 => Access::Alone,
+            1 => Access::Sync,
+            _ if random.below(16) < self.writes => Access::Write,
+            _ => Access::Read,
+        };
+        let start = match random.below(2) {
+            0 => last_end.0 / GRAIN.0 % FILE_GRAINS as u64,
+            _ => random.below(self.hot_grains),
+        };
+        let length = one_of(random, &[1, 1, 2, 4, 8, 16]).min(FILE_GRAINS as u64 - start).max(1);
+        let range = match access {
+            Access::Alone => ByteRange::from_start(Offset(start * GRAIN.0)),
+            Access::Sync => ByteRange::default(),
+            _ => ByteRange::new(Offset(start * GRAIN.0), Bytes(length * GRAIN.0)),
+        };
+        Request {
+            tag,
+            file: FileIndex(random.below(self.files) as u32),
+            access,
+            range,
+            client: ClientId(random.below(self.clients) as u32),
+            class: ClassId(random.below(self.classes) as u32),
+        }
+    }
+}

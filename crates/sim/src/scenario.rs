@@ -1,0 +1,481 @@
+//! What a scenario says: clients, network, servers, scheduler and faults, with their defaults.
+//!
+//! The types are read with serde from any format (the `forebay` command reads TOML) or made in a
+//! program. An unknown key is an error that names the allowed ones. `docs/simulator.md` is the
+//! reference of the text form.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::fmt;
+
+use forebay_device::{Profile, Rate};
+use forebay_sched::{GuardMode, PolicyName};
+use forebay_units::{Bytes, Nanos};
+use serde::Deserialize;
+
+use crate::quantity::{optional, quantity, word};
+
+/// Most servers, and most parts that a request may be split into.
+const SERVERS_MAX: u32 = 1024;
+const PARTS_MAX: u64 = 1 << 20;
+/// Most clients of a scenario, and most requests of each.
+const CLIENTS_MAX: u64 = 10_000_000;
+/// The largest file.
+const FILE_BYTES_MAX: u64 = 1 << 50;
+
+/// Everything that happens, but for the seed.
+#[derive(Clone, Debug, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What results are called.
+    pub name: String,
+    /// What it shows, for people.
+    #[serde(default)]
+    pub about: String,
+    /// Between clients, forwarder and servers.
+    #[serde(default)]
+    pub network: Network,
+    /// Where the data is.
+    #[serde(default)]
+    pub servers: Servers,
+    /// A stage between clients and servers, if there is one; the scheduler is then there.
+    #[serde(default)]
+    pub forwarder: Option<Forwarder>,
+    /// The scheduler of each server, or of the forwarder.
+    #[serde(default)]
+    pub scheduler: Scheduling,
+    /// What goes wrong.
+    #[serde(default)]
+    pub faults: Faults,
+    /// Who asks for what. Not used when a recorded list of requests is replayed.
+    #[serde(default, rename = "job")]
+    pub jobs: Vec<Job>,
+}
+
+/// Every message takes `delay` and up to `jitter`; data also the time of its bytes at the
+/// receiver's link, one message after the other in the order of sending.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Network {
+    /// One way.
+    #[serde(deserialize_with = "quantity")]
+    pub delay: Nanos,
+    /// The most that is added, all lengths equally likely.
+    #[serde(deserialize_with = "quantity")]
+    pub jitter: Nanos,
+    /// Of each server's link and of the forwarder's, in each direction; no limit if `None`.
+    #[serde(deserialize_with = "optional")]
+    pub bandwidth: Option<Rate>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            delay: Nanos::micros(30),
+            jitter: Nanos::micros(10),
+            bandwidth: Some(Rate::megabytes_per_second(1250)),
+        }
+    }
+}
+
+/// The servers; all of them alike.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Servers {
+    /// How many: 1 to 1,024.
+    pub count: u32,
+    /// Consecutive bytes of a file on one server before the next one has its turn.
+    #[serde(deserialize_with = "quantity")]
+    pub stripe: Bytes,
+    /// The most that one message carries: a longer range is split. No limit if `None`.
+    #[serde(deserialize_with = "optional")]
+    pub transfer: Option<Bytes>,
+    /// A device by its name, or one made in a program.
+    #[serde(deserialize_with = "device")]
+    pub device: Profile,
+    /// The standard deviation of the logarithm of a service time, in percent: 0 to 100.
+    pub noise_percent: u32,
+    /// Batches that the device is given at a time: at least 1.
+    pub depth: u32,
+    /// Processor time of a request outside the scheduler: receiving it and answering.
+    #[serde(deserialize_with = "quantity")]
+    pub request_cpu: Nanos,
+}
+
+impl Default for Servers {
+    fn default() -> Self {
+        Self {
+            count: 1,
+            stripe: Bytes::kib(64),
+            transfer: None,
+            device: Profile::by_name("hdd-57").expect("the lab's disk is known"),
+            noise_percent: 0,
+            depth: 1,
+            request_cpu: Nanos::micros(5),
+        }
+    }
+}
+
+fn device<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Profile, D::Error> {
+    let name = String::deserialize(from)?;
+    Profile::by_name(&name).map_err(serde::de::Error::custom)
+}
+
+/// A stage that all clients send to and that sends to the servers.
+///
+/// The servers behind it serve in the order of arrival; it carries the scheduler.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Forwarder {
+    /// Batches under way to the servers at a time: at least 1.
+    pub depth: u32,
+    /// Processor time of a request outside the scheduler.
+    #[serde(deserialize_with = "quantity")]
+    pub request_cpu: Nanos,
+    /// Clients send longer requests in pieces of this; whole if `None`.
+    #[serde(deserialize_with = "optional")]
+    pub chunk: Option<Bytes>,
+    /// Pieces of one request that may be under way: at least 1.
+    pub chunks_in_flight: u32,
+    /// Room for data; a piece is asked for, granted in the order of asking, and only then sent.
+    /// No limit, and no asking, if `None`.
+    #[serde(deserialize_with = "optional")]
+    pub memory: Option<Bytes>,
+}
+
+impl Default for Forwarder {
+    fn default() -> Self {
+        Self {
+            depth: 16,
+            request_cpu: Nanos::micros(5),
+            chunk: None,
+            chunks_in_flight: 4,
+            memory: None,
+        }
+    }
+}
+
+/// How the scheduler is made.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scheduling {
+    /// The policy, unless the caller says another one.
+    #[serde(deserialize_with = "word")]
+    pub policy: PolicyName,
+    /// Which conflicting pairs keep their order.
+    #[serde(deserialize_with = "word")]
+    pub guard: GuardMode,
+    /// Requests longer than this skip the policy; 0 for none.
+    #[serde(deserialize_with = "quantity")]
+    pub large: Bytes,
+    /// The largest run.
+    #[serde(deserialize_with = "quantity")]
+    pub run_bytes: Bytes,
+    /// Most requests in a run.
+    pub run_requests: u32,
+    /// The largest batch of several runs.
+    #[serde(deserialize_with = "quantity")]
+    pub batch_bytes: Bytes,
+    /// The longest wait for a better batch, before it is cut to what can pay on the device.
+    #[serde(deserialize_with = "quantity")]
+    pub wait: Nanos,
+    /// Most requests that wait at one server; more stay with the network until there is room.
+    pub queue_requests: u32,
+    /// Processor time of the scheduler for a request; as measured for the policy if `None`.
+    #[serde(deserialize_with = "optional")]
+    pub cpu: Option<Nanos>,
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        Self {
+            policy: PolicyName::Aioli,
+            guard: GuardMode::Overlap,
+            large: Bytes::mib(2),
+            run_bytes: Bytes::mib(1),
+            run_requests: 64,
+            batch_bytes: Bytes::mib(4),
+            wait: Nanos::micros(900),
+            queue_requests: 1 << 20,
+            cpu: None,
+        }
+    }
+}
+
+/// What goes wrong, drawn from the seed.
+#[derive(Clone, Debug, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Faults {
+    /// Mean time between the stalls of a server; it does not stall if `None`.
+    #[serde(deserialize_with = "optional")]
+    pub stall_every: Option<Nanos>,
+    /// How long a stalled server's device starts nothing.
+    #[serde(deserialize_with = "quantity")]
+    pub stall: Nanos,
+    /// Requests at a server that fail, of 1,000.
+    pub fail_permille: u32,
+    /// Reads that end in the middle, of 1,000; without a forwarder only.
+    pub short_permille: u32,
+    /// Clients that vanish at some moment of their work, of 1,000.
+    pub vanish_permille: u32,
+}
+
+/// Clients that belong together: one application, or several that are alike.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// What results are called.
+    pub name: String,
+    /// How many such jobs, each with its own files and its own class.
+    #[serde(default = "one")]
+    pub applications: u32,
+    /// Processes of each application.
+    pub clients: u32,
+    /// Whether they read or write.
+    #[serde(default)]
+    pub operation: Operation,
+    /// Reads of 100 requests, if `operation` is mixed.
+    #[serde(default = "half")]
+    pub reads_percent: u32,
+    /// One file for all clients of an application, or one for each.
+    #[serde(default)]
+    pub file: FileUse,
+    /// In which order a client goes through its file.
+    #[serde(default)]
+    pub order: Order,
+    /// The size of a request.
+    #[serde(deserialize_with = "quantity")]
+    pub request: Bytes,
+    /// How many requests each client makes.
+    pub requests: u32,
+    /// The size of the file; what the requests cover if `None`. For random order.
+    #[serde(default, deserialize_with = "optional")]
+    pub file_bytes: Option<Bytes>,
+    /// Requests that a client has under way at a time; 1 is synchronous.
+    #[serde(default = "one")]
+    pub window: u32,
+    /// Between an answer and the next request.
+    #[serde(default, deserialize_with = "quantity")]
+    pub think: Nanos,
+    /// The most that is added to `think`, all lengths equally likely.
+    #[serde(default, deserialize_with = "quantity")]
+    pub think_jitter: Nanos,
+    /// When the job starts.
+    #[serde(default, deserialize_with = "quantity")]
+    pub start: Nanos,
+    /// The most that a client starts later than that.
+    #[serde(default = "a_millisecond", deserialize_with = "quantity")]
+    pub start_jitter: Nanos,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn half() -> u32 {
+    50
+}
+
+fn a_millisecond() -> Nanos {
+    Nanos::millis(1)
+}
+
+impl Default for Job {
+    /// 8 synchronous readers of a shared file in strides, 64 requests of 64 KiB each.
+    fn default() -> Self {
+        Self {
+            name: "job".to_string(),
+            applications: 1,
+            clients: 8,
+            operation: Operation::Read,
+            reads_percent: 50,
+            file: FileUse::Shared,
+            order: Order::Strided,
+            request: Bytes::kib(64),
+            requests: 64,
+            file_bytes: None,
+            window: 1,
+            think: Nanos::ZERO,
+            think_jitter: Nanos::ZERO,
+            start: Nanos::ZERO,
+            start_jitter: Nanos::millis(1),
+        }
+    }
+}
+
+/// What requests do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// All of them read.
+    #[default]
+    Read,
+    /// All of them write.
+    Write,
+    /// `reads_percent` of them read.
+    Mixed,
+}
+
+/// Which files a job has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileUse {
+    /// One for all clients of an application.
+    #[default]
+    Shared,
+    /// One for each client.
+    PerProcess,
+}
+
+/// The order of a client's requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// One after the other; in a shared file each client has a segment of its own.
+    Contiguous,
+    /// In a shared file of P clients, client i takes blocks i, i + P, i + 2 P, …
+    #[default]
+    Strided,
+    /// Any block of the file, each time anew.
+    Random,
+}
+
+/// A value that no simulation can be made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// The key, as scenarios write it.
+    pub key: String,
+    /// What is wrong and what would be right.
+    pub text: String,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.text)
+    }
+}
+
+impl core::error::Error for Invalid {}
+
+fn check(is_right: bool, key: &str, text: impl FnOnce() -> String) -> Result<(), Invalid> {
+    match is_right {
+        true => Ok(()),
+        false => Err(Invalid { key: key.to_string(), text: text() }),
+    }
+}
+
+fn in_range(key: &str, value: u64, least: u64, most: u64) -> Result<(), Invalid> {
+    check((least..=most).contains(&value), key, || format!("{value} is not in {least} to {most}"))
+}
+
+impl Scenario {
+    /// Looks for values that cannot be simulated.
+    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+        let Servers { count, stripe, transfer, noise_percent, depth, .. } = &self.servers;
+        in_range("servers.count", u64::from(*count), 1, u64::from(SERVERS_MAX))?;
+        in_range("servers.stripe", stripe.0, 512, 1 << 40)?;
+        if let Some(transfer) = transfer {
+            in_range("servers.transfer", transfer.0, 512, 1 << 40)?;
+        }
+        in_range("servers.noise_percent", u64::from(*noise_percent), 0, 100)?;
+        in_range("servers.depth", u64::from(*depth), 1, 65_536)?;
+        if let Some(forwarder) = &self.forwarder {
+            in_range("forwarder.depth", u64::from(forwarder.depth), 1, 65_536)?;
+            in_range(
+                "forwarder.chunks_in_flight",
+                u64::from(forwarder.chunks_in_flight),
+                1,
+                65_536,
+            )?;
+            if let Some(chunk) = forwarder.chunk {
+                in_range("forwarder.chunk", chunk.0, 512, 1 << 40)?;
+            }
+        }
+        let Scheduling { run_bytes, run_requests, batch_bytes, queue_requests, .. } =
+            &self.scheduler;
+        in_range("scheduler.run_bytes", run_bytes.0, 4096, 1 << 30)?;
+        in_range("scheduler.run_requests", u64::from(*run_requests), 1, 65_536)?;
+        in_range("scheduler.batch_bytes", batch_bytes.0, run_bytes.0, 1 << 30)?;
+        in_range("scheduler.queue_requests", u64::from(*queue_requests), 1, 1 << 24)?;
+        self.validate_faults()?;
+        self.jobs.iter().try_for_each(|job| self.validate_job(job))?;
+        let clients =
+            self.jobs.iter().map(|job| u64::from(job.applications) * u64::from(job.clients));
+        let clients = clients.fold(0, u64::saturating_add);
+        check(clients <= CLIENTS_MAX, "job.clients", || {
+            format!("{clients} clients in all; at most {CLIENTS_MAX}")
+        })
+    }
+
+    fn validate_faults(&self) -> Result<(), Invalid> {
+        let faults = &self.faults;
+        in_range("faults.fail_permille", u64::from(faults.fail_permille), 0, 1000)?;
+        in_range("faults.short_permille", u64::from(faults.short_permille), 0, 1000)?;
+        in_range("faults.vanish_permille", u64::from(faults.vanish_permille), 0, 1000)?;
+        if let Some(every) = faults.stall_every {
+            in_range("faults.stall_every", every.0, 1_000_000, u64::MAX / 4)?;
+        }
+        check(
+            faults.short_permille == 0 || self.forwarder.is_none(),
+            "faults.short_permille",
+            || {
+                "short reads behind a forwarder are not modelled; leave out one of the two"
+                    .to_string()
+            },
+        )
+    }
+
+    fn validate_job(&self, job: &Job) -> Result<(), Invalid> {
+        let key = |name: &str| format!("job \"{}\": {name}", job.name);
+        in_range(&key("applications"), u64::from(job.applications), 1, 100_000)?;
+        in_range(&key("clients"), u64::from(job.clients), 1, CLIENTS_MAX)?;
+        in_range(&key("reads_percent"), u64::from(job.reads_percent), 0, 100)?;
+        in_range(&key("requests"), u64::from(job.requests), 1, u64::from(u32::MAX))?;
+        in_range(&key("window"), u64::from(job.window), 1, 65_536)?;
+        in_range(&key("request"), job.request.0, 1, 1 << 40)?;
+        let file = job.covered_bytes();
+        check(file <= u128::from(FILE_BYTES_MAX), &key("requests"), || {
+            format!("a file of {file} bytes; at most {FILE_BYTES_MAX}")
+        })?;
+        if let Some(bytes) = job.file_bytes {
+            in_range(&key("file_bytes"), bytes.0, job.request.0, FILE_BYTES_MAX)?;
+            check(job.order == Order::Random, &key("file_bytes"), || {
+                "only random order has a file size of its own; otherwise the requests decide"
+                    .to_string()
+            })?;
+        }
+        check(job.file == FileUse::Shared || job.order != Order::Strided, &key("order"), || {
+            "strides are a pattern of a shared file; with file = \"per-process\" say \"contiguous\" or \"random\""
+                .to_string()
+        })?;
+        let piece = match &self.forwarder {
+            Some(forwarder) => forwarder.chunk,
+            None => self.servers.transfer,
+        };
+        if let Some(piece) = piece {
+            in_range(&key("request"), job.request.0.div_ceil(piece.0), 1, PARTS_MAX)?;
+        }
+        let Some(memory) = self.forwarder.as_ref().and_then(|forwarder| forwarder.memory) else {
+            return Ok(());
+        };
+        let piece = piece.unwrap_or(job.request).min(job.request);
+        check(piece <= memory, "forwarder.memory", || {
+            format!(
+                "{} bytes hold no piece of {} bytes of job \"{}\"; give it more, or a smaller forwarder.chunk",
+                memory.0, piece.0, job.name
+            )
+        })
+    }
+}
+
+impl Job {
+    /// Bytes of each file, if the requests decide.
+    pub(crate) fn covered_bytes(&self) -> u128 {
+        let clients = match self.file {
+            FileUse::Shared => self.clients,
+            FileUse::PerProcess => 1,
+        };
+        u128::from(self.request.0) * u128::from(self.requests) * u128::from(clients)
+    }
+}

@@ -1,0 +1,124 @@
+//! A simulation from the outside: made from a scenario, run to its end, asked for its outcome.
+
+use alloc::string::ToString as _;
+
+use forebay_sched::{Access, PolicyName};
+use forebay_trace::Recorded;
+
+use crate::outcome::Outcome;
+use crate::replay::Pace;
+use crate::scenario::{Invalid, Scenario};
+use crate::workload::Workload;
+use crate::world::World;
+
+/// Most files of a record: their numbers are places in tables.
+const NUMBERS_MAX: u32 = 1 << 24;
+
+/// How far a simulation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Events that were simulated.
+    pub events: u64,
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Requests in all, if nobody vanishes.
+    pub requests_planned: u64,
+    /// Virtual time since the beginning.
+    pub now_ns: u64,
+}
+
+/// A simulation that runs.
+pub struct Simulation {
+    world: World,
+    workload: Workload,
+    policy: PolicyName,
+    seed: u64,
+    is_over: bool,
+}
+
+impl Simulation {
+    /// A scenario at its beginning, under a policy, with a seed.
+    ///
+    /// # Errors
+    /// A value of the scenario that cannot be simulated, or a scenario without jobs.
+    pub fn new(scenario: &Scenario, policy: PolicyName, seed: u64) -> Result<Self, Invalid> {
+        scenario.validate()?;
+        if scenario.jobs.is_empty() {
+            return Err(Invalid {
+                key: "job".to_string(),
+                text: "there is none; add a [[job]] section".to_string(),
+            });
+        }
+        let workload = Workload::from_jobs(&scenario.jobs);
+        Ok(Self::over(scenario, workload, policy, seed))
+    }
+
+    /// A record at its beginning: the scenario's jobs are not used, everything else of it is.
+    ///
+    /// # Errors
+    /// A value of the scenario or of the record that cannot be simulated.
+    pub fn replay(
+        scenario: &Scenario,
+        record: &[Recorded],
+        pace: Pace,
+        policy: PolicyName,
+        seed: u64,
+    ) -> Result<Self, Invalid> {
+        scenario.validate()?;
+        if scenario.faults.vanish_permille > 0 {
+            return Err(Invalid {
+                key: "faults.vanish_permille".to_string(),
+                text: "clients of a record do not vanish; leave it out".to_string(),
+            });
+        }
+        for (number, recorded) in record.iter().enumerate() {
+            let request = &recorded.request;
+            let text = if request.file.0 >= NUMBERS_MAX {
+                alloc::format!("files are numbered from 0 to {}", NUMBERS_MAX - 1)
+            } else if request.range.is_empty() && request.access != Access::Sync {
+                "its range covers no byte".to_string()
+            } else if recorded.after.is_some_and(|after| after as usize >= number) {
+                "it follows one that comes later".to_string()
+            } else {
+                continue;
+            };
+            return Err(Invalid { key: alloc::format!("request {number} of the record"), text });
+        }
+        Ok(Self::over(scenario, Workload::from_record(record, pace), policy, seed))
+    }
+
+    fn over(scenario: &Scenario, workload: Workload, policy: PolicyName, seed: u64) -> Self {
+        let world = World::new(scenario, workload.clone(), policy, seed);
+        Self { world, workload, policy, seed, is_over: false }
+    }
+
+    /// Simulates up to `events` more; whether there are more to come.
+    pub fn advance(&mut self, events: u64) -> bool {
+        self.is_over = self.is_over || !self.world.advance(events);
+        !self.is_over
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            events: self.world.events,
+            requests: self.world.tally.requests(),
+            requests_planned: self.world.tally.requests_planned,
+            now_ns: self.world.now().0,
+        }
+    }
+
+    /// Runs to the end.
+    pub fn finish(mut self) -> Outcome {
+        while self.advance(u64::MAX) {}
+        Outcome::new(&self.world, &self.workload, self.policy.as_str(), self.seed)
+    }
+}
+
+/// Runs a scenario to its end.
+///
+/// # Errors
+/// As [`Simulation::new`].
+pub fn run(scenario: &Scenario, policy: PolicyName, seed: u64) -> Result<Outcome, Invalid> {
+    Ok(Simulation::new(scenario, policy, seed)?.finish())
+}
