@@ -11,7 +11,7 @@
 //! case finds no counters, caches or threads of another's.
 
 mod archive;
-mod chart;
+pub mod chart;
 mod core;
 mod error;
 mod forwarding;

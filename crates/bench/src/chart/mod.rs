@@ -14,38 +14,38 @@ mod svg;
 
 /// Lines over labelled places from left to right, all of the same distance.
 #[derive(Clone, Debug)]
-pub(crate) struct Chart {
+pub struct Chart {
     /// What it shows, in one line.
-    pub(crate) title: String,
+    pub title: String,
     /// What else one must know, in one line.
-    pub(crate) subtitle: String,
+    pub subtitle: String,
     /// What the places are.
-    pub(crate) x_labels: Vec<String>,
+    pub x_labels: Vec<String>,
     /// The unit of the values.
-    pub(crate) y_label: String,
+    pub y_label: String,
     /// The lines, the one to be on top first.
-    pub(crate) series: Vec<Series>,
+    pub series: Vec<Series>,
 }
 
 /// One line.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// What the legend calls it.
-    pub(crate) name: String,
+    pub name: String,
     /// Place, counted from 0, and value, at least 0.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
     /// Whether it is what the others are compared with; drawn dashed and without marks.
-    pub(crate) is_reference: bool,
+    pub is_reference: bool,
 }
 
 impl Chart {
     /// As an SVG document.
-    pub(crate) fn to_svg(&self) -> String {
+    pub fn to_svg(&self) -> String {
         svg::document(&layout::shapes(self))
     }
 
     /// As a PNG file.
-    pub(crate) fn to_png(&self) -> Vec<u8> {
+    pub fn to_png(&self) -> Vec<u8> {
         let pixels = raster::draw(&layout::shapes(self));
         png::encode(pixels.width, &pixels.bytes)
     }
