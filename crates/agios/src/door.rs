@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use forebay_controller::FileKey;
@@ -13,14 +12,18 @@ use crate::config::{Config, DEFAULT_FILE};
 use crate::library::{Addition, Library};
 use crate::metrics::Snapshot;
 use crate::outstanding::Name;
-use crate::sys::{CallBacks, OwnCallBack};
+use crate::sys::{self, CallBacks, OwnCallBack};
 
 /// The library that runs; there is one a process, because the interface has no handle.
 static RUNNING: RwLock<Option<Arc<Library>>> = RwLock::new(None);
 
-/// The process in which it runs, 0 for none. Looked at before any lock: in a forked child a lock
+/// Whether it runs, as one of the three below. Looked at before any lock: in a forked child a lock
 /// may be held for ever by a thread that stayed behind.
-static PROCESS: AtomicU32 = AtomicU32::new(0);
+static STATE: AtomicU8 = AtomicU8::new(STOPPED);
+const STOPPED: u8 = 0;
+const RUNS: u8 = 1;
+/// It ran when this process was forked; the thread that calls back is not here.
+const LEFT_BEHIND: u8 = 2;
 
 /// Why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,8 +91,7 @@ pub(crate) fn init(
             "agios_init: max_queue_id is {max_queue_id}; give 0, or how many queue ids there are"
         )));
     };
-    let owner = PROCESS.load(Ordering::Acquire);
-    if owner != 0 && owner != process::id() {
+    if STATE.load(Ordering::Acquire) == LEFT_BEHIND {
         say("agios_init: this process is a fork of one in which the library runs; \
              start it after the fork, or run another program");
         return Err(Failure::Running);
@@ -103,13 +105,14 @@ pub(crate) fn init(
         .map_err(|error| refuse(&error.to_string()))?;
     loaded.remarks.iter().for_each(|remark| say(remark));
     *running = Some(Library::start(&loaded.config, call_backs, queues)?);
-    PROCESS.store(process::id(), Ordering::Release);
+    sys::run_in_forked_child(note_fork);
+    STATE.store(RUNS, Ordering::Release);
     Ok(())
 }
 
 /// Without a library there is nothing to end, which is no failure.
 pub(crate) fn exit() -> Result<(), Failure> {
-    if PROCESS.load(Ordering::Acquire) != process::id() {
+    if STATE.load(Ordering::Acquire) != RUNS {
         return Ok(());
     }
     let mut running = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +122,7 @@ pub(crate) fn exit() -> Result<(), Failure> {
         return Err(Failure::Invalid);
     }
     let library = running.take();
-    PROCESS.store(0, Ordering::Release);
+    STATE.store(STOPPED, Ordering::Release);
     drop(running);
     if let Some(library) = library {
         library.stop();
@@ -153,9 +156,17 @@ pub(crate) fn metrics() -> Result<Snapshot, Failure> {
     running()?.metrics()
 }
 
+/// Called in a forked child.
+extern "C" fn note_fork() {
+    // Nobody else is here to change it meanwhile.
+    if STATE.load(Ordering::Relaxed) == RUNS {
+        STATE.store(LEFT_BEHIND, Ordering::Relaxed);
+    }
+}
+
 /// The library, if it runs in this process. No lock is held afterwards, so that call-backs may call.
 fn running() -> Result<Arc<Library>, Failure> {
-    if PROCESS.load(Ordering::Acquire) != process::id() {
+    if STATE.load(Ordering::Acquire) != RUNS {
         return Err(Failure::NotRunning);
     }
     let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);

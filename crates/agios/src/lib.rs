@@ -7,7 +7,7 @@
 //!  arrangement  which policy and which sharing an algorithm is
 //!  outstanding  requests by what AGIOS names them with
 //!  config       the configuration file
-//!  metrics, trace_file
+//!  metrics, trace_file, quick_hash
 //! ```
 //!
 //! `include/agios.h` is for programs, `docs/agios.md` for those who switch one over.
@@ -18,5 +18,6 @@ mod door;
 mod library;
 mod metrics;
 mod outstanding;
+mod quick_hash;
 mod sys;
 mod trace_file;

@@ -2,10 +2,10 @@
 //!
 //! All figures are exact sums; means are divided once, when they are read.
 
-use std::collections::HashMap;
-
 use forebay_controller::FileKey;
 use forebay_units::{ByteRange, Bytes, Direction, Timestamp};
+
+use crate::quick_hash::QuickMap;
 
 /// The figures since the last reset; field by field what `struct agios_metrics_t` holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) struct Metrics {
     bytes: u128,
     largest: Bytes,
     served: u128,
-    files: HashMap<FileKey, [Sequence; 2]>,
+    files: QuickMap<FileKey, [Sequence; 2]>,
     /// Files that are not told apart any longer.
     summed_up: u64,
     /// Their distances.

@@ -4,11 +4,12 @@
 //! fits is taken, so that which one is meant does not depend on what else is alive. Every operation
 //! is O(1).
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use forebay_controller::{FileKey, Ticket};
 use forebay_units::{Bytes, Direction, Offset};
+
+use crate::quick_hash::QuickMap;
 
 /// No slot.
 const NONE: u32 = u32::MAX;
@@ -50,7 +51,7 @@ pub(crate) struct Outstanding<T> {
     slots: Vec<Slot<T>>,
     /// First of the free slots, which are chained by `next`.
     free: u32,
-    groups: HashMap<Name, Group>,
+    groups: QuickMap<Name, Group>,
     counts: [usize; 2],
 }
 
@@ -86,7 +87,7 @@ const EMPTY: List = List { first: NONE, last: NONE };
 
 impl<T> Default for Outstanding<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: NONE, groups: HashMap::new(), counts: [0; 2] }
+        Self { slots: Vec::new(), free: NONE, groups: QuickMap::default(), counts: [0; 2] }
     }
 }
 

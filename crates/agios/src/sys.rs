@@ -6,6 +6,7 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Once;
 
 use crate::door::{self, Failure};
 use crate::metrics::Snapshot;
@@ -130,7 +131,6 @@ pub(crate) unsafe extern "C" fn agios_add_request(
 /// `file_id` is a C string or null, `user_callback` of the right type or null; it may be called
 /// with `user_info` until the request is released, cancelled, or the library ends.
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "the signature that programs are written against")]
 pub(crate) unsafe extern "C" fn agios_gekkofs_add_request(
     file_id: *mut c_char,
     r#type: i32,
@@ -204,6 +204,14 @@ pub(crate) extern "C" fn agios_get_metrics_and_reset() -> *mut Snapshot {
         }
     });
     metrics
+}
+
+/// Has `handler` called in every child that this process forks, from the first call on.
+pub(crate) fn run_in_forked_child(handler: extern "C" fn()) {
+    static ONCE: Once = Once::new();
+    // SAFETY: the handler is a plain function that lives as long as this library, and the C
+    // library drops it when this one is unloaded. Without memory for it nothing is registered.
+    ONCE.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(handler)) });
 }
 
 /// # Safety
