@@ -1,33 +1,25 @@
 //! The controller's calls.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::thread;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use forebay_sched::{Access, Cancellation, Policy, Scheduler, SchedulerOptions};
-use forebay_trace::Traced;
-use forebay_units::{ByteRange, Bytes, OFFSET_MAX, Timestamp};
+use forebay_sched::{Access, Cancellation, Policy, Scheduler};
+use forebay_units::{ByteRange, Bytes, Nanos, OFFSET_MAX, Timestamp};
 
 use crate::active::{self, Active};
-use crate::alarm::{Sleeper, Timer};
-use crate::clock::Clock;
+use crate::alarm::Timer;
 use crate::error::Error;
-use crate::files::Files;
-use crate::fork::Maker;
-use crate::locked::{Decided, Locked};
+use crate::locked::{Decided, Kind, Locked};
 use crate::operation::{Batch, Delivery, Hint, Notice, Outcome, Submission, Ticket, Turn};
-use crate::options::Options;
-use crate::ring::{Asked, ENTRIES, Operation, Ring};
-use crate::slots::{Slots, Stage};
-use crate::statistics::Published;
-use crate::waiting::{Place, Places};
-
-pub use crate::statistics::Snapshot;
+use crate::options::REQUESTS_MAX;
+use crate::ring::{Asked, Ended, Operation};
+use crate::shared::Shared;
+use crate::slots::Stage;
 
 /// The longest that [`Hint::MoreFollows`] may hold dispatch back.
-const HOLD_MAX: forebay_units::Nanos = forebay_units::Nanos::secs(1);
+const HOLD_MAX: Nanos = Nanos::secs(1);
 
 /// One scheduler, shared by any number of threads. Cheap to clone; all clones are one controller.
 ///
@@ -42,106 +34,6 @@ pub struct Controller {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What all clones share.
-pub(crate) struct Shared {
-    lock: Mutex<Locked>,
-    pub(crate) ring: Ring,
-    /// What has ended. Apart from `ring`, so that the loop, which mostly fills this one, does not
-    /// contend with those who submit.
-    pub(crate) ends: Ring,
-    /// The loop that those who find it here leave everything to; 0 if there is none.
-    pub(crate) attendant: AtomicUsize,
-    pub(crate) slots: Slots,
-    pub(crate) delivery: Delivery,
-    pub(crate) clock: Clock,
-    pub(crate) sleeper: Sleeper,
-    pub(crate) timer: Option<Timer>,
-    /// Where those sleep whose request has to wait for its turn.
-    pub(crate) places: Places,
-    /// Where those sleep who wait until nothing is alive.
-    pub(crate) quiet: Place,
-    pub(crate) quiet_wanted: AtomicU32,
-    pub(crate) published: Published,
-    /// A submission in the ring might not fit into the queue.
-    crowded: AtomicBool,
-    /// How many callers drain; a closed controller counts as one that never ends.
-    draining: AtomicU32,
-    maker: Maker,
-}
-
-impl Shared {
-    pub(crate) fn set_crowded(&self, is_crowded: bool) {
-        if self.crowded.load(Ordering::Relaxed) != is_crowded {
-            self.crowded.store(is_crowded, Ordering::SeqCst);
-        }
-    }
-
-    pub(crate) fn check_process(&self) -> Result<(), Error> {
-        if self.maker.is_this_process() { Ok(()) } else { Err(Error::Forked) }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    pub(crate) fn try_lock(&self) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
-        match self.lock.try_lock() {
-            Ok(locked) => Ok(Some(locked)),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Poisoned(_)) => Err(Error::Broken),
-        }
-    }
-
-    /// The lock, unless somebody has it or attends to what is left.
-    pub(crate) fn try_attend(&self) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
-        match self.attendant.load(Ordering::SeqCst) {
-            0 => self.try_lock(),
-            _ => Ok(None),
-        }
-    }
-
-    /// Whether anything is left that nobody has taken along.
-    pub(crate) fn has_left(&self) -> bool {
-        self.ring.has_published() || self.ends.has_published()
-    }
-
-    /// The lock, with everything done that other threads, or this one, have left before.
-    /// Says also whether there was anything.
-    fn lock_in_turn(&self) -> Result<(MutexGuard<'_, Locked>, Timestamp, bool), Error> {
-        let mut has_taken = false;
-        loop {
-            let mut locked = self.lock.lock().map_err(|_| Error::Broken)?;
-            let now = self.now();
-            has_taken |= locked.take_along(self, now) > 0;
-            if self.ring.is_empty() {
-                return Ok((locked, now, has_taken));
-            }
-            // Somebody is between claiming an entry and publishing it.
-            drop(locked);
-            thread::yield_now();
-        }
-    }
-
-    /// Leaves a submission for whoever has the lock; `None` if it might not fit.
-    fn leave(&self, submission: &Submission) -> Option<Ticket> {
-        if self.crowded.load(Ordering::Relaxed) {
-            return None;
-        }
-        let claim = self.ring.claim()?;
-        // Asked again, because only a claimed entry counts in the bound of `note_change`.
-        if self.crowded.load(Ordering::SeqCst) {
-            claim.publish(&Operation::Nothing);
-            return None;
-        }
-        let slot = claim.slot();
-        let is_waited_for = submission.notice == Notice::Wait;
-        let word = self.slots.slot(slot).begin(submission.id, Stage::Submitted, is_waited_for);
-        let ticket = self.slots.ticket(slot, word);
-        claim.publish(&Operation::Submit(Asked::from(submission)));
-        Some(ticket)
-    }
-}
-
 impl From<&Submission> for Asked {
     fn from(submission: &Submission) -> Self {
         let Submission { file, access, range, client, class, .. } = *submission;
@@ -150,58 +42,6 @@ impl From<&Submission> for Asked {
 }
 
 impl Controller {
-    /// A controller without requests.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`] for options outside their ranges, [`Error::System`] if there is no
-    /// descriptor left for polling.
-    pub fn new(
-        options: &Options,
-        policy: Box<dyn Policy>,
-        delivery: Delivery,
-    ) -> Result<Self, Error> {
-        options.check()?;
-        let queue_max = options.scheduler.queue_requests_max;
-        let scheduler = Scheduler::new(
-            SchedulerOptions { queue_requests_max: queue_max + 2 * ENTRIES, ..options.scheduler },
-            policy,
-        );
-        Self::with_scheduler(options, Traced::from(scheduler), delivery)
-    }
-
-    fn with_scheduler(
-        options: &Options,
-        scheduler: Traced,
-        delivery: Delivery,
-    ) -> Result<Self, Error> {
-        let timer = matches!(delivery, Delivery::Poll).then(Timer::new).transpose()?;
-        let queue_max = options.scheduler.queue_requests_max;
-        let files = Files::new(options.idle_files_max);
-        let mut locked = Locked::new(scheduler, files, options.depth, queue_max);
-        let slots = Slots::new();
-        let ring = Ring::new(|| slots.take(&mut locked.free).expect("the first slots are free"));
-        Ok(Self {
-            shared: Arc::new(Shared {
-                lock: Mutex::new(locked),
-                ring,
-                ends: Ring::new(|| 0),
-                attendant: AtomicUsize::new(0),
-                slots,
-                delivery,
-                clock: Clock::start(),
-                sleeper: Sleeper::default(),
-                timer,
-                places: Places::default(),
-                quiet: Place::default(),
-                quiet_wanted: AtomicU32::new(0),
-                published: Published::default(),
-                crowded: AtomicBool::new(queue_max <= ENTRIES),
-                draining: AtomicU32::new(0),
-                maker: Maker::this_process(),
-            }),
-        })
-    }
-
     /// Takes over a request. It may be dispatched, and even complete, before this returns.
     ///
     /// # Errors
@@ -272,9 +112,10 @@ impl Controller {
         if !cell.begin_ending(word) {
             return Err(Error::UnknownTicket);
         }
-        let moved = match outcome {
-            Outcome::Moved(moved) => moved,
-            Outcome::Failed => Bytes::ZERO,
+        let ended = match outcome {
+            Outcome::Moved(moved) => Ended { moved, errno: 0 },
+            // A failure is one, even if it does not say which.
+            Outcome::Failed(errno) => Ended { moved: Bytes::ZERO, errno: errno.max(1) },
         };
         let mut active = Active::enter(shared.slots.key());
         if let Some(active) = &mut active
@@ -282,19 +123,19 @@ impl Controller {
         {
             let now = shared.now();
             locked.take_along(shared, now);
-            locked.end(shared, now, slot, moved);
+            locked.end(shared, now, slot, ended);
             let decided = self.decide(&mut locked, now, active);
             return self.go_on(locked, now, decided, active);
         }
         match shared.ends.claim() {
             Some(claim) => {
-                claim.publish(&Operation::End { slot, moved });
+                claim.publish(&Operation::End(slot, ended));
                 match &mut active {
                     Some(active) => self.pump(active),
                     None => Ok(()),
                 }
             }
-            None => self.under_lock(active, |locked, now| locked.end(shared, now, slot, moved)),
+            None => self.under_lock(active, |locked, now| locked.end(shared, now, slot, ended)),
         }
     }
 
@@ -449,11 +290,32 @@ impl Controller {
     /// Puts another policy in charge; what waits goes over in arrival order.
     ///
     /// # Errors
-    /// Only those of every call: [`Error::Forked`], [`Error::Broken`].
+    /// [`Error::HasClasses`] if each class has a policy of its own: then [`configure`](Self::configure) it.
     pub fn switch_policy(&self, policy: Box<dyn Policy>) -> Result<(), Error> {
         self.shared.check_process()?;
         // The old one is dropped without the lock: it may be somebody else's code.
-        self.change(|locked, now| locked.scheduler.switch_policy(now, policy)).map(drop)
+        self.change(|locked, now| match locked.scheduler.has_classes() {
+            true => Err(Error::HasClasses),
+            false => Ok(locked.scheduler.switch_policy(now, policy)),
+        })?
+        .map(drop)
+    }
+
+    /// Changes something at the scheduler: shares of classes and groups, policies of classes, the
+    /// sharing. `key` and `value` say in a trace what it was. Requests are not to be touched.
+    ///
+    /// # Errors
+    /// Only those of every call: [`Error::Forked`], [`Error::Broken`].
+    pub fn configure<R>(
+        &self,
+        key: &str,
+        value: &str,
+        change: impl FnOnce(&mut Scheduler, Timestamp) -> R,
+    ) -> Result<R, Error> {
+        self.shared.check_process()?;
+        self.change(|locked, now| {
+            locked.scheduler.change(now, key, value, |scheduler| change(scheduler, now))
+        })
     }
 
     /// Changes the dispatch depth.
@@ -462,7 +324,7 @@ impl Controller {
     /// [`Error::OutOfRange`] unless it is from 1 to 2^24.
     pub fn set_depth(&self, depth: usize) -> Result<(), Error> {
         self.shared.check_process()?;
-        if !(1..=crate::options::REQUESTS_MAX).contains(&depth) {
+        if !(1..=REQUESTS_MAX).contains(&depth) {
             return Err(Error::OutOfRange);
         }
         self.change(|locked, _| locked.depth = depth)
@@ -492,7 +354,10 @@ impl Controller {
     }
 
     /// Changes something under the lock, and dispatches what follows from it.
-    fn change<T>(&self, change: impl FnOnce(&mut Locked, Timestamp) -> T) -> Result<T, Error> {
+    pub(crate) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Locked, Timestamp) -> T,
+    ) -> Result<T, Error> {
         self.under_lock(Active::enter(self.shared.slots.key()), change)
     }
 
@@ -531,7 +396,7 @@ impl Drop for Raised<'_> {
     }
 }
 
-pub(crate) fn batch(kind: crate::locked::Kind, turns: &[Turn]) -> Batch<'_> {
+pub(crate) fn batch(kind: Kind, turns: &[Turn]) -> Batch<'_> {
     let end = turns.iter().map(|turn| turn.offset + turn.length).max().unwrap_or_default();
     let start = turns.first().map(|turn| turn.offset).unwrap_or_default();
     Batch { file: kind.file, access: kind.access, extent: ByteRange { start, end }, turns }

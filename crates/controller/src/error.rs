@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use forebay_sched::ClassError;
+
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
@@ -32,6 +34,12 @@ pub enum Error {
     Busy,
     /// The controller was made for another kind of delivery.
     WrongDelivery,
+    /// No trace is being recorded.
+    NotRecorded,
+    /// Each class of the controller has a policy of its own.
+    HasClasses,
+    /// The controller was made without classes, or the class or share is not possible.
+    Class(ClassError),
     /// A value is outside its range; nothing was changed.
     OutOfRange,
     /// The scheduler has failed; the controller takes no further calls.
@@ -56,6 +64,9 @@ impl fmt::Display for Error {
             Self::Draining => "the controller is drained or closed and takes no requests",
             Self::Busy => "requests are alive; drain the controller first",
             Self::WrongDelivery => "the controller was made for another kind of delivery",
+            Self::NotRecorded => "no trace is being recorded",
+            Self::HasClasses => "each class has a policy of its own; change that",
+            Self::Class(error) => return error.fmt(f),
             Self::OutOfRange => "a value is outside its range",
             Self::Broken => "the scheduler has failed; the controller takes no further calls",
             Self::System(errno) => return write!(f, "the system refused: errno {errno}"),
@@ -68,5 +79,11 @@ impl core::error::Error for Error {}
 impl From<rustix::io::Errno> for Error {
     fn from(errno: rustix::io::Errno) -> Self {
         Self::System(errno.raw_os_error())
+    }
+}
+
+impl From<ClassError> for Error {
+    fn from(error: ClassError) -> Self {
+        Self::Class(error)
     }
 }

@@ -88,6 +88,11 @@ impl Files {
         self.by_key.len()
     }
 
+    /// Every file that has a number.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FileIndex, FileKey)> + '_ {
+        self.by_key.iter().map(|(key, index)| (FileIndex(*index), *key))
+    }
+
     pub(crate) fn key(&self, file: FileIndex) -> FileKey {
         self.files[file.0 as usize].key
     }

@@ -36,14 +36,17 @@ mod operation;
 mod options;
 mod pump;
 mod ring;
+mod shared;
 mod slots;
 mod statistics;
 mod sys;
+mod tape;
 mod waiting;
 
-pub use controller::{Controller, Snapshot};
+pub use controller::Controller;
 pub use error::Error;
 pub use operation::{
     Batch, Deliver, Delivery, FileKey, Hint, Notice, Outcome, Submission, Ticket, Turn,
 };
 pub use options::Options;
+pub use statistics::{Detail, Snapshot};

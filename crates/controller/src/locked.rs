@@ -6,15 +6,17 @@ use forebay_sched::{
     Accepted, Access, Admission, Batch, Cancellation, Decision, Request, RequestId, Room,
 };
 use forebay_trace::Traced;
-use forebay_units::{Bytes, FileIndex, Timestamp};
+use forebay_units::{FileId, FileIndex, Timestamp};
 
 use crate::active::Active;
-use crate::controller::Shared;
 use crate::error::Error;
 use crate::files::Files;
 use crate::operation::{FileKey, Notice, Submission, Ticket, Turn};
-use crate::ring::{Asked, ENTRIES, Operation};
+use crate::ring::{Asked, ENTRIES, Ended, Operation};
+use crate::shared::Shared;
 use crate::slots::{FreeSlots, Stage};
+use crate::statistics::Detail;
+use crate::tape::Tape;
 
 /// See the module's head.
 pub(crate) struct Locked {
@@ -25,14 +27,18 @@ pub(crate) struct Locked {
     pub(crate) depth: usize,
     /// Most requests that wait.
     pub(crate) queue_max: usize,
+    /// With fewer waiting than this, one more is never refused, whatever its class.
+    ring_max: usize,
     /// Nothing leaves before, because more is about to follow.
     pub(crate) hold_until: Option<Timestamp>,
     /// `poll` has said that nothing may go, and nothing has changed since.
     pub(crate) has_answered: bool,
     /// Somebody has left word that the statistics are wanted.
-    pub(crate) is_publishing_wanted: bool,
+    pub(crate) wanted: Option<Detail>,
     /// Mean time of a turn of the loop, call-back included, in nanoseconds.
     pub(crate) turn_ns: u64,
+    /// Where the trace goes, if there is one.
+    pub(crate) tape: Option<Tape>,
     batch: Batch,
     /// Dispatched, but too long for one answer of `poll`.
     rest: Option<(Kind, VecDeque<Turn>)>,
@@ -57,17 +63,25 @@ pub(crate) enum Decided {
 }
 
 impl Locked {
-    pub(crate) fn new(scheduler: Traced, files: Files, depth: usize, queue_max: usize) -> Self {
+    pub(crate) fn new(
+        scheduler: Traced,
+        files: Files,
+        depth: usize,
+        queue_max: usize,
+        ring_max: usize,
+    ) -> Self {
         Self {
             scheduler,
             files,
             free: FreeSlots::default(),
             depth,
             queue_max,
+            ring_max,
             hold_until: None,
             has_answered: false,
-            is_publishing_wanted: false,
+            wanted: None,
             turn_ns: 0,
+            tape: None,
             batch: Batch::new(),
             rest: None,
         }
@@ -77,8 +91,8 @@ impl Locked {
     pub(crate) fn take_along(&mut self, shared: &Shared, now: Timestamp) -> usize {
         for _ in 0..ENTRIES {
             let Some((operation, slot)) = shared.ends.first() else { break };
-            if let Operation::End { slot, moved } = operation {
-                self.end(shared, now, slot, moved);
+            if let Operation::End(slot, ended) = operation {
+                self.end(shared, now, slot, ended);
             }
             shared.ends.free_first(slot);
         }
@@ -91,11 +105,11 @@ impl Locked {
                     admitted.expect("what the ring holds fits into the queue");
                     shared.slots.take(&mut self.free).expect("slots outnumber what may be queued")
                 }
-                Operation::Publish => {
-                    self.is_publishing_wanted = true;
+                Operation::Publish(detail) => {
+                    self.wanted = self.wanted.max(Some(detail));
                     slot
                 }
-                Operation::End { .. } | Operation::Nothing => slot,
+                Operation::End(..) | Operation::Nothing => slot,
             };
             self.note_change(shared);
             shared.ring.free_first(spare);
@@ -107,7 +121,7 @@ impl Locked {
     /// be refused; and the answer that `poll` gave last no longer holds.
     pub(crate) fn note_change(&mut self, shared: &Shared) {
         self.has_answered = false;
-        let is_crowded = self.scheduler.held_count() + ENTRIES >= self.queue_max;
+        let is_crowded = self.scheduler.held_count() + ENTRIES >= self.ring_max;
         shared.set_crowded(is_crowded);
     }
 
@@ -169,7 +183,7 @@ impl Locked {
         slot: u32,
         room: Room,
     ) -> Result<Admission, Error> {
-        let file = self.files.enter(asked.file);
+        let file = self.enter_file(asked.file);
         let request = Request {
             tag: u64::from(slot),
             file,
@@ -270,9 +284,9 @@ impl Locked {
     }
 
     /// Ends the request in a slot, which is in flight.
-    pub(crate) fn end(&mut self, shared: &Shared, now: Timestamp, slot: u32, moved: Bytes) {
+    pub(crate) fn end(&mut self, shared: &Shared, now: Timestamp, slot: u32, ended: Ended) {
         let request = RequestId(shared.slots.slot(slot).request());
-        let ended = self.scheduler.complete(now, request, moved, 0);
+        let ended = self.scheduler.complete(now, request, ended.moved, ended.errno);
         debug_assert!(ended.is_some(), "only what is in flight is ended");
         shared.slots.free(&mut self.free, slot);
         if let Some(accepted) = ended {
@@ -305,6 +319,27 @@ impl Locked {
         }
         self.note_change(shared);
         turns
+    }
+
+    fn enter_file(&mut self, key: FileKey) -> FileIndex {
+        let known = self.files.count();
+        let file = self.files.enter(key);
+        if self.files.count() > known {
+            self.name_file(file, key);
+        }
+        file
+    }
+
+    /// Tells ledger and trace which file an index stands for.
+    fn name_file(&mut self, file: FileIndex, key: FileKey) {
+        let id = FileId { device: key.high, inode: key.low, generation: 0 };
+        self.scheduler.note_file(file, id);
+    }
+
+    /// Tells them of all files that are known.
+    pub(crate) fn name_files(&mut self) {
+        let known: Vec<(FileIndex, FileKey)> = self.files.iter().collect();
+        known.into_iter().for_each(|(file, key)| self.name_file(file, key));
     }
 
     /// Forgets a file as soon as it has no live request.

@@ -119,8 +119,8 @@ pub struct Batch<'a> {
 pub enum Outcome {
     /// Well, having moved so many bytes; fewer than asked mean the end of the file.
     Moved(Bytes),
-    /// Not; for the order of the others that is the same.
-    Failed,
+    /// Not, with this errno, which traces tell; for the order of the others it is the same.
+    Failed(u16),
 }
 
 /// What a service may say ahead of time. A hint never changes what is right, only what is quick.

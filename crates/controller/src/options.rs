@@ -1,6 +1,7 @@
 //! What a controller is made with.
 
 use forebay_sched::SchedulerOptions;
+use forebay_stats::LedgerOptions;
 
 use crate::error::Error;
 
@@ -18,12 +19,19 @@ pub struct Options {
     /// Files without live requests that are remembered, so that a policy knows them when they come
     /// back; beyond that the longest idle is forgotten.
     pub idle_files_max: usize,
+    /// Accounts by class and by file, if they are to be kept.
+    pub ledger: Option<LedgerOptions>,
 }
 
 impl Default for Options {
-    /// The scheduler's defaults, 64 requests in flight, 4,096 idle files.
+    /// The scheduler's defaults, 64 requests in flight, 4,096 idle files, no accounts.
     fn default() -> Self {
-        Self { scheduler: SchedulerOptions::default(), depth: 64, idle_files_max: 4_096 }
+        Self {
+            scheduler: SchedulerOptions::default(),
+            depth: 64,
+            idle_files_max: 4_096,
+            ledger: None,
+        }
     }
 }
 

@@ -18,10 +18,11 @@ use std::time::Duration;
 use forebay_units::{Nanos, Timestamp};
 
 use crate::active::Active;
-use crate::controller::{Controller, Shared, batch};
+use crate::controller::{Controller, batch};
 use crate::error::Error;
 use crate::locked::{Decided, Kind, Locked};
 use crate::operation::{Delivery, Turn};
+use crate::shared::Shared;
 
 /// How long a caller dispatches for others before the alarm's thread takes over.
 const TURN_MAX: Nanos = Nanos::millis(5);
@@ -188,14 +189,15 @@ impl Controller {
     /// Lets go of the lock, and tells those who sleep what has changed for them.
     pub(crate) fn unlock(&self, mut locked: MutexGuard<'_, Locked>, active: &mut Active) {
         let shared = &*self.shared;
-        let publishes = core::mem::take(&mut locked.is_publishing_wanted);
-        if publishes {
-            shared.published.set(locked.snapshot());
+        let wanted = locked.wanted.take();
+        if let Some(detail) = wanted {
+            shared.published.set(locked.snapshot(shared.now(), detail));
         }
+        locked.exchange_blocks();
         let is_quiet = shared.quiet_wanted.load(Ordering::SeqCst) > 0 && locked.is_quiet();
         drop(locked);
         fence(Ordering::SeqCst);
-        if publishes {
+        if wanted.is_some() {
             shared.published.announce();
         }
         if is_quiet {

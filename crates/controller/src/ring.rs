@@ -16,6 +16,7 @@ use forebay_sched::Access;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Offset};
 
 use crate::operation::FileKey;
+use crate::statistics::Detail;
 
 /// How many operations wait at most.
 pub(crate) const ENTRIES: usize = 256;
@@ -42,9 +43,9 @@ pub(crate) enum Operation {
     /// The request in the entry's slot is to be admitted.
     Submit(Asked),
     /// The request in this slot has ended after so many bytes.
-    End { slot: u32, moved: Bytes },
+    End(u32, Ended),
     /// The statistics are to be published.
-    Publish,
+    Publish(Detail),
     /// The claimer thought better of it.
     Nothing,
 }
@@ -57,6 +58,14 @@ pub(crate) struct Asked {
     pub(crate) range: ByteRange,
     pub(crate) client: ClientId,
     pub(crate) class: ClassId,
+}
+
+/// How a request ended, as the scheduler hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) moved: Bytes,
+    /// 0 if it ended well.
+    pub(crate) errno: u16,
 }
 
 const END: u32 = 4;
@@ -84,12 +93,16 @@ impl Entry {
                 set(4, u64::from(asked.client.0) << 32 | u64::from(asked.class.0));
                 code(asked.access)
             }
-            Operation::End { slot, moved } => {
+            Operation::End(slot, ended) => {
                 set(0, u64::from(*slot));
-                set(1, moved.0);
+                set(1, ended.moved.0);
+                set(2, u64::from(ended.errno));
                 END
             }
-            Operation::Publish => PUBLISH,
+            Operation::Publish(detail) => {
+                set(0, *detail as u64);
+                PUBLISH
+            }
             Operation::Nothing => NOTHING,
         };
         self.what.store(what, Ordering::Relaxed);
@@ -102,8 +115,12 @@ impl Entry {
             1 => Access::Write,
             2 => Access::Alone,
             3 => Access::Sync,
-            END => return Operation::End { slot: word(0) as u32, moved: Bytes(word(1)) },
-            PUBLISH => return Operation::Publish,
+            END => {
+                let ended = Ended { moved: Bytes(word(1)), errno: word(2) as u16 };
+                return Operation::End(word(0) as u32, ended);
+            }
+            PUBLISH if word(0) == 0 => return Operation::Publish(Detail::Counters),
+            PUBLISH => return Operation::Publish(Detail::Accounts),
             _ => return Operation::Nothing,
         };
         Operation::Submit(Asked {
@@ -243,8 +260,8 @@ mod tests {
         };
         let all = [
             Operation::Submit(asked),
-            Operation::End { slot: 7, moved: Bytes(8) },
-            Operation::Publish,
+            Operation::End(7, Ended { moved: Bytes(8), errno: 5 }),
+            Operation::Publish(Detail::Accounts),
             Operation::Nothing,
         ];
         for operation in &all {
@@ -261,7 +278,7 @@ mod tests {
     fn a_full_ring_takes_nothing_until_one_is_freed() {
         let ring = ring();
         for _ in 0..ENTRIES {
-            ring.claim().unwrap().publish(&Operation::Publish);
+            ring.claim().unwrap().publish(&Operation::Publish(Detail::Counters));
         }
         assert!(ring.claim().is_none());
         ring.free_first(0);
@@ -272,9 +289,9 @@ mod tests {
     fn an_unpublished_entry_holds_up_those_behind_it() {
         let ring = ring();
         let first = ring.claim().unwrap();
-        ring.claim().unwrap().publish(&Operation::Publish);
+        ring.claim().unwrap().publish(&Operation::Publish(Detail::Counters));
         assert!(ring.first().is_none() && !ring.has_published() && !ring.is_empty());
-        first.publish(&Operation::Publish);
+        first.publish(&Operation::Publish(Detail::Counters));
         assert!(ring.first().is_some() && ring.has_published());
     }
 
@@ -289,7 +306,8 @@ mod tests {
                 let (ring, done) = (&ring, &done);
                 scope.spawn(move || {
                     for number in 1..=EACH {
-                        let operation = Operation::End { slot: producer, moved: Bytes(number) };
+                        let ended = Ended { moved: Bytes(number), errno: 0 };
+                        let operation = Operation::End(producer, ended);
                         let claim = loop {
                             match ring.claim() {
                                 Some(claim) => break claim,
@@ -304,9 +322,9 @@ mod tests {
             loop {
                 let is_over = done.load(Ordering::Acquire) == 3;
                 match ring.first() {
-                    Some((Operation::End { slot, moved }, spare)) => {
-                        assert_eq!(moved.0, last[slot as usize] + 1);
-                        last[slot as usize] = moved.0;
+                    Some((Operation::End(slot, ended), spare)) => {
+                        assert_eq!(ended.moved.0, last[slot as usize] + 1);
+                        last[slot as usize] = ended.moved.0;
                         ring.free_first(spare);
                     }
                     Some(other) => panic!("{other:?}"),

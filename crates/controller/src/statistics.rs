@@ -4,7 +4,8 @@ use core::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use forebay_sched::Stats;
+use forebay_sched::{ClassStats, Fault, Stats};
+use forebay_units::Timestamp;
 
 use crate::active::Active;
 use crate::controller::Controller;
@@ -12,6 +13,15 @@ use crate::error::Error;
 use crate::locked::Locked;
 use crate::ring::Operation;
 use crate::waiting::Place;
+
+/// How much a snapshot is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Counters and gauges: some hundred bytes.
+    Counters = 0,
+    /// Every class, and the accounts if they are kept: up to megabytes, copied while nothing else moves.
+    Accounts = 1,
+}
 
 /// The state of a controller at one moment.
 #[derive(Clone, Debug)]
@@ -28,6 +38,15 @@ pub struct Snapshot {
     pub in_flight_count: usize,
     /// Files that have a number: live ones, and idle ones that are remembered.
     pub files_count: usize,
+    /// What a policy from outside did wrong, for which TO has taken its place.
+    pub policy_fault: Option<Fault>,
+    /// Every class that is known; only with [`Detail::Accounts`], and with classes.
+    pub classes: Vec<ClassStats>,
+    /// Accounts by class and by file; only with [`Detail::Accounts`], and if they are kept.
+    pub accounts: Option<forebay_stats::Snapshot>,
+    /// When it was taken, on the controller's own clock, which starts at 0.
+    pub taken: Timestamp,
+    detail: Detail,
 }
 
 /// The snapshot that was published last.
@@ -53,7 +72,8 @@ impl Published {
 }
 
 impl Locked {
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self, now: Timestamp, detail: Detail) -> Snapshot {
+        let all = (detail == Detail::Accounts).then_some(&self.scheduler);
         Snapshot {
             policy: self.scheduler.policy_name(),
             scheduler: self.scheduler.stats(),
@@ -61,6 +81,11 @@ impl Locked {
             blocked_count: self.scheduler.blocked_count(),
             in_flight_count: self.scheduler.in_flight_count(),
             files_count: self.files.count(),
+            policy_fault: self.scheduler.policy_fault(),
+            classes: all.iter().flat_map(|scheduler| scheduler.classes(now)).collect(),
+            accounts: all.and_then(|scheduler| scheduler.snapshot()),
+            taken: now,
+            detail,
         }
     }
 
@@ -76,7 +101,7 @@ impl Controller {
     ///
     /// # Errors
     /// Only those of every call: [`Error::Forked`], [`Error::Broken`].
-    pub fn snapshot(&self) -> Result<Arc<Snapshot>, Error> {
+    pub fn snapshot(&self, detail: Detail) -> Result<Arc<Snapshot>, Error> {
         let shared = &*self.shared;
         shared.check_process()?;
         let mut active = Active::enter(shared.slots.key());
@@ -85,7 +110,7 @@ impl Controller {
             if let Some(mut locked) = shared.try_lock()? {
                 let now = shared.now();
                 let has_taken = locked.take_along(shared, now) > 0;
-                let snapshot = Arc::new(locked.snapshot());
+                let snapshot = Arc::new(locked.snapshot(now, detail));
                 match &mut active {
                     Some(active) => {
                         let decided = self.decide(&mut locked, now, active);
@@ -99,7 +124,7 @@ impl Controller {
                 thread::yield_now();
                 continue;
             };
-            claim.publish(&Operation::Publish);
+            claim.publish(&Operation::Publish(detail));
             match &mut active {
                 Some(active) => self.pump(active)?,
                 // The holder of the lock looks into the ring once more; without one, go and look.
@@ -113,7 +138,7 @@ impl Controller {
             }
             let newer = shared.published.place.sleep(None, || {
                 let (number, snapshot) = shared.published.latest();
-                (number > seen).then_some(snapshot).flatten()
+                snapshot.filter(|snapshot| number > seen && snapshot.detail >= detail)
             });
             return newer.ok_or(Error::Broken);
         }

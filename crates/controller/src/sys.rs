@@ -13,10 +13,10 @@ pub(crate) fn run_in_forked_child(handler: extern "C" fn()) {
 }
 
 /// Starts a thread that receives no signals, so that a program's handlers run on its own threads.
-pub(crate) fn spawn_without_signals(
+pub(crate) fn spawn_without_signals<T: Send + 'static>(
     name: &str,
-    body: impl FnOnce() + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both sets are written before they are read, the first by sigfillset, the second by

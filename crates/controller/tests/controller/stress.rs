@@ -1,18 +1,16 @@
 //! Many threads at once: nothing is lost, doubled, or dispatched out of order.
 
-mod support;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forebay_controller::{
-    Batch, Controller, Delivery, Error, Hint, Notice, Outcome, Submission, Turn,
+    Batch, Controller, Delivery, Detail, Error, Hint, Notice, Outcome, Submission, Turn,
 };
 use forebay_sched::{Access, PolicyName, PolicySettings, build};
 use forebay_units::{Bytes, Nanos, Offset};
 
-use support::{controller, file, options};
+use crate::support::{controller, file, options};
 
 const BLOCK: u64 = 4_096;
 
@@ -103,7 +101,7 @@ impl World {
         self.fates.note(turn.id, "completed");
         controller.complete(turn.ticket, Outcome::Moved(turn.length)).unwrap();
         assert_eq!(
-            controller.complete(turn.ticket, Outcome::Failed),
+            controller.complete(turn.ticket, Outcome::Failed(5)),
             Err(Error::UnknownTicket),
             "a ticket is good once"
         );
@@ -139,7 +137,7 @@ fn storm(policy: PolicyName, seed: u64, depth: usize, queue: usize, threads: u64
                     let more =
                         Submission::new(id, batch.file, batch.access, turn.offset, turn.length);
                     let outcome = controller.submit(&more);
-                    if !matches!(outcome, Ok(_)) {
+                    if outcome.is_err() {
                         assert!(matches!(outcome, Err(Error::QueueFull | Error::Draining)));
                         called.fates.note(id, "refused");
                     }
@@ -179,7 +177,7 @@ fn storm(policy: PolicyName, seed: u64, depth: usize, queue: usize, threads: u64
                     }
                     2 => controller.hint(Hint::MoreFollows(Nanos::micros(300))).unwrap(),
                     3 => controller.set_depth(1 + random.below(depth as u64) as usize).unwrap(),
-                    4 => _ = controller.snapshot().unwrap(),
+                    4 => _ = controller.snapshot(Detail::Counters).unwrap(),
                     _ => std::thread::yield_now(),
                 }
             }
@@ -194,7 +192,7 @@ fn storm(policy: PolicyName, seed: u64, depth: usize, queue: usize, threads: u64
     let fates =
         ["completed", "cancelled", "taken back", "refused"].map(|fate| world.fates.count(fate));
     assert_eq!(fates.iter().sum::<u64>(), asked, "{fates:?}");
-    let state = controller.snapshot().unwrap();
+    let state = controller.snapshot(Detail::Counters).unwrap();
     assert_eq!(state.queued_count + state.in_flight_count, 0);
     assert_eq!(state.scheduler.completed, fates[0]);
     assert_eq!(state.scheduler.cancelled, fates[1]);

@@ -7,33 +7,33 @@ use forebay_sched::{Access, PolicyName, PolicySettings, SchedulerOptions, build}
 use forebay_units::{Bytes, Offset};
 
 /// What was dispatched, batch by batch.
-pub type Log = Arc<Mutex<Vec<Vec<Turn>>>>;
+pub(crate) type Log = Arc<Mutex<Vec<Vec<Turn>>>>;
 
-pub const KIB: u64 = 1_024;
+pub(crate) const KIB: u64 = 1_024;
 
-pub fn file(low: u64) -> FileKey {
+pub(crate) fn file(low: u64) -> FileKey {
     FileKey { high: 1, low }
 }
 
-pub fn read(id: u64, low: u64, offset: u64) -> Submission {
+pub(crate) fn read(id: u64, low: u64, offset: u64) -> Submission {
     Submission::new(id, file(low), Access::Read, Offset(offset), Bytes(8 * KIB))
 }
 
-pub fn write(id: u64, low: u64, offset: u64) -> Submission {
+pub(crate) fn write(id: u64, low: u64, offset: u64) -> Submission {
     Submission::new(id, file(low), Access::Write, Offset(offset), Bytes(8 * KIB))
 }
 
-pub fn options(depth: usize, queue: usize) -> Options {
+pub(crate) fn options(depth: usize, queue: usize) -> Options {
     let scheduler = SchedulerOptions { queue_requests_max: queue, ..SchedulerOptions::default() };
     Options { scheduler, depth, ..Options::default() }
 }
 
-pub fn controller(policy: PolicyName, options: &Options, delivery: Delivery) -> Controller {
+pub(crate) fn controller(policy: PolicyName, options: &Options, delivery: Delivery) -> Controller {
     Controller::new(options, build(policy, &PolicySettings::default()), delivery).unwrap()
 }
 
 /// A controller whose call-back only writes down; its requests stay in flight.
-pub fn logging(policy: PolicyName, options: &Options) -> (Controller, Log) {
+pub(crate) fn logging(policy: PolicyName, options: &Options) -> (Controller, Log) {
     let log = Log::default();
     let writes = Arc::clone(&log);
     let call_back = move |_: &Controller, batch: &Batch<'_>| {
@@ -43,11 +43,11 @@ pub fn logging(policy: PolicyName, options: &Options) -> (Controller, Log) {
 }
 
 /// The marks of what was dispatched, batch by batch.
-pub fn ids(log: &Log) -> Vec<Vec<u64>> {
+pub(crate) fn ids(log: &Log) -> Vec<Vec<u64>> {
     log.lock().unwrap().iter().map(|batch| batch.iter().map(|turn| turn.id).collect()).collect()
 }
 
-pub fn ticket(log: &Log, id: u64) -> Ticket {
+pub(crate) fn ticket(log: &Log, id: u64) -> Ticket {
     let log = log.lock().unwrap();
     let mut turns = log.iter().flatten();
     turns.find(|turn| turn.id == id).expect("the request was dispatched").ticket

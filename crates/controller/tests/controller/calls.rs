@@ -1,20 +1,19 @@
 //! Every call of a controller, one thread at a time.
 
-mod support;
-
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use forebay_controller::{
-    Batch, Controller, Delivery, Error, FileKey, Hint, Notice, Options, Outcome, Submission, Ticket,
+    Batch, Controller, Delivery, Detail, Error, FileKey, Hint, Notice, Options, Outcome,
+    Submission, Ticket,
 };
 use forebay_sched::{Access, PolicyName, PolicySettings, build};
 use forebay_units::{ByteRange, Bytes, Nanos, Offset};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use support::{KIB, controller, file, ids, logging, options, read, ticket, write};
+use crate::support::{KIB, controller, file, ids, logging, options, read, ticket, write};
 
 const DONE: Outcome = Outcome::Moved(Bytes(8 * KIB));
 
@@ -41,7 +40,7 @@ fn what_exceeds_the_depth_waits_and_leaves_merged() {
     assert_eq!(ids(&log), [vec![0]]);
     controller.complete(first, DONE).unwrap();
     assert_eq!(ids(&log), [vec![0], vec![1, 2, 3, 4]]);
-    let state = controller.snapshot().unwrap();
+    let state = controller.snapshot(Detail::Counters).unwrap();
     assert_eq!((state.queued_count, state.in_flight_count, state.policy), (0, 4, "TO-agg"));
 }
 
@@ -66,7 +65,7 @@ fn a_conflicting_request_waits_until_the_earlier_one_is_complete() {
     controller.submit(&read(2, 1, 4 * KIB)).unwrap();
     controller.submit(&read(3, 2, 0)).unwrap();
     assert_eq!(ids(&log), [vec![1], vec![3]]);
-    controller.complete(first, Outcome::Failed).unwrap();
+    controller.complete(first, Outcome::Failed(5)).unwrap();
     assert_eq!(ids(&log), [vec![1], vec![3], vec![2]]);
 }
 
@@ -175,8 +174,8 @@ fn a_call_back_may_submit_complete_and_cancel_without_growing_the_stack() {
     let controller =
         controller(PolicyName::Mlf, &options(1, 1_000), Delivery::CallBack(Box::new(call_back)));
     controller.submit(&read(0, 1, 0)).unwrap();
-    wait_until(|| controller.snapshot().unwrap().scheduler.completed == COUNT + 1);
-    assert_eq!(controller.snapshot().unwrap().scheduler.cancelled, COUNT);
+    wait_until(|| controller.snapshot(Detail::Counters).unwrap().scheduler.completed == COUNT + 1);
+    assert_eq!(controller.snapshot(Detail::Counters).unwrap().scheduler.cancelled, COUNT);
     assert_eq!(deepest.load(Ordering::Relaxed), 1);
 }
 
@@ -373,10 +372,10 @@ fn files_that_are_not_used_are_forgotten() {
         let ticket = controller.submit(&asked).unwrap();
         controller.complete(ticket, DONE).unwrap();
     }
-    assert_eq!(controller.snapshot().unwrap().files_count, 10);
+    assert_eq!(controller.snapshot(Detail::Counters).unwrap().files_count, 10);
     let last = FileKey::of_name(b"/data/999");
     controller.hint(Hint::Forget(last)).unwrap();
-    assert_eq!(controller.snapshot().unwrap().files_count, 9);
+    assert_eq!(controller.snapshot(Detail::Counters).unwrap().files_count, 9);
 }
 
 #[test]
@@ -389,7 +388,7 @@ fn a_switch_keeps_what_waits() {
     controller.switch_policy(build(PolicyName::ToAgg, &PolicySettings::default())).unwrap();
     controller.complete(first, DONE).unwrap();
     assert_eq!(ids(&log), [vec![0], vec![1, 2, 3]]);
-    assert_eq!(controller.snapshot().unwrap().policy, "TO-agg");
+    assert_eq!(controller.snapshot(Detail::Counters).unwrap().policy, "TO-agg");
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! Classes, accounts, traces and forks.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use forebay_controller::{
+    Batch, Controller, Delivery, Detail, Error, Options, Outcome, Submission,
+};
+use forebay_sched::sharing::{AtLimit, ClassShare, Rate, Share};
+use forebay_sched::{ClassOptions, PolicyName, PolicySettings, build, source};
+use forebay_stats::LedgerOptions;
+use forebay_trace::{Event, Header, Reader};
+use forebay_units::{Bytes, ClassId, Nanos};
+
+use crate::support::{KIB, ids, logging, options, read, ticket};
+
+const DONE: Outcome = Outcome::Moved(Bytes(8 * KIB));
+
+fn with_classes(options: &Options, classes: &ClassOptions) -> Controller {
+    let call_back = |controller: &Controller, batch: &Batch<'_>| {
+        for turn in batch.turns {
+            controller.complete(turn.ticket, Outcome::Moved(turn.length)).unwrap();
+        }
+    };
+    let policies = source(PolicyName::ToAgg, &PolicySettings::default());
+    let delivery = Delivery::CallBack(Box::new(call_back));
+    Controller::with_classes(options, classes, policies, delivery).unwrap()
+}
+
+fn of_class(class: u32, id: u64) -> Submission {
+    Submission { class: ClassId(class), ..read(id, u64::from(class), id * 8 * KIB) }
+}
+
+#[test]
+fn a_limit_holds_a_class_back_and_the_alarm_lets_it_go_on() {
+    let controller = with_classes(&options(64, 1_000), &ClassOptions::default());
+    let limit = Share {
+        ops: Some(Rate { per_second: 200, burst: 1 }),
+        at_limit: AtLimit::Wait,
+        ..Share::default()
+    };
+    let share = ClassShare { share: limit, ..ClassShare::default() };
+    controller
+        .configure("class 7", "200 a second", |scheduler, now| {
+            scheduler.configure_class(now, ClassId(7), share)
+        })
+        .unwrap()
+        .unwrap();
+    let began = std::time::Instant::now();
+    for id in 0..21 {
+        controller
+            .submit(&Submission { range: read(0, 0, id * 64 * KIB).range, ..of_class(7, id) })
+            .unwrap();
+    }
+    controller.drain(Some(Duration::from_secs(20))).unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(90), "20 requests at 200 a second");
+    let state = controller.snapshot(Detail::Accounts).unwrap();
+    let class = state.classes.iter().find(|stats| stats.class == ClassId(7)).unwrap();
+    assert_eq!(class.counts.completed, 21);
+    assert!(class.served.throttled > 0);
+}
+
+#[test]
+fn each_class_may_have_so_many_waiting() {
+    let classes = ClassOptions { class_requests_max: 10, ..ClassOptions::default() };
+    let controller = with_classes(&options(1, 100_000), &classes);
+    controller.hint(forebay_controller::Hint::MoreFollows(Nanos::secs(1))).unwrap();
+    let taken = (0..2_000).take_while(|id| controller.submit(&of_class(1, *id)).is_ok()).count();
+    assert!((10..=10 + 512).contains(&taken), "{taken}");
+    assert!(controller.submit(&of_class(2, 0)).is_ok(), "another class has room");
+    assert_eq!(controller.submit(&of_class(1, 0)), Err(Error::QueueFull));
+    controller.hint(forebay_controller::Hint::NoMore).unwrap();
+    controller.drain(None).unwrap();
+}
+
+#[test]
+fn one_policy_is_not_for_all_classes() {
+    let controller = with_classes(&Options::default(), &ClassOptions::default());
+    let policy = build(PolicyName::To, &PolicySettings::default());
+    assert_eq!(controller.switch_policy(policy), Err(Error::HasClasses));
+    let policies = source(PolicyName::Aioli, &PolicySettings::default());
+    let switched = controller
+        .configure("policy", "aIOLi", |scheduler, now| scheduler.switch_policies(now, policies));
+    assert_eq!(switched, Ok(Ok(())));
+    let none = ClassOptions { classes_max: 0, ..ClassOptions::default() };
+    let policies = source(PolicyName::To, &PolicySettings::default());
+    let refused = Controller::with_classes(&Options::default(), &none, policies, Delivery::Poll);
+    assert_eq!(refused.err(), Some(Error::OutOfRange));
+}
+
+#[test]
+fn accounts_are_kept_by_class_and_file_when_asked_for() {
+    let kept = Options { ledger: Some(LedgerOptions::default()), ..Options::default() };
+    let controller = with_classes(&kept, &ClassOptions::default());
+    for id in 0..10 {
+        controller.submit(&of_class(id as u32 % 2, id)).unwrap();
+    }
+    let state = controller.snapshot(Detail::Accounts).unwrap();
+    let accounts = state.accounts.as_ref().unwrap();
+    assert_eq!(accounts.total().requests(), 10);
+    assert_eq!(accounts.classes.rows.len(), 2);
+    assert_eq!(accounts.files.rows.len(), 2);
+    assert!(controller.snapshot(Detail::Counters).unwrap().accounts.is_none());
+}
+
+#[test]
+fn a_trace_has_every_submission_decision_and_completion() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let (controller, log) = logging(PolicyName::ToAgg, &options(1, 100));
+    assert_eq!(controller.end_record(), Err(Error::NotRecorded));
+    let before = controller.submit(&read(99, 1, 0)).unwrap();
+    controller.record(&path, &Header::default(), 1 << 20).unwrap();
+    assert_eq!(controller.record(&path, &Header::default(), 1 << 20), Err(Error::Busy));
+    for id in 0..4 {
+        controller.submit(&read(id, 1, id * 8 * KIB)).unwrap();
+    }
+    controller.cancel(controller.submit(&read(5, 2, 0)).unwrap()).unwrap();
+    controller.complete(before, DONE).unwrap();
+    for id in 0..4 {
+        controller.complete(ticket(&log, id), Outcome::Failed(5)).unwrap();
+    }
+    let totals = controller.end_record().unwrap();
+    assert_eq!(ids(&log), [vec![99], vec![0, 1, 2, 3]]);
+    let bytes = std::fs::read(path).unwrap();
+    let mut counts = [0; 5];
+    for record in Reader::new(&bytes).unwrap() {
+        let index = match record.unwrap().event {
+            Event::Submit(_) => 0,
+            Event::Dispatch { .. } => 1,
+            Event::Complete { errno: 0, .. } => 2,
+            Event::Complete { errno: 5, .. } => 3,
+            Event::Cancel { .. } => 4,
+            _ => continue,
+        };
+        counts[index] += 1;
+    }
+    assert_eq!((counts, totals.lost_events), ([5, 1, 1, 4, 1], 0));
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_says_so() {
+    let (controller, _) = logging(PolicyName::To, &options(1, 100));
+    let nowhere = std::path::Path::new("/nonexistent/trace");
+    let refused = controller.record(nowhere, &Header::default(), 1 << 20);
+    assert_eq!(refused, Err(Error::System(2)));
+    let full = std::path::Path::new("/dev/full");
+    // The header is small enough to wait in no buffer: the failure is immediate.
+    assert_eq!(controller.record(full, &Header::default(), 1 << 20), Err(Error::System(28)));
+}
+
+#[test]
+fn polling_ends_with_the_controller() {
+    let policy = build(PolicyName::To, &PolicySettings::default());
+    let controller = Controller::new(&Options::default(), policy, Delivery::Poll).unwrap();
+    let copy: OwnedFd = controller.descriptor().unwrap().as_fd().try_clone_to_owned().unwrap();
+    drop(controller);
+    assert!(rustix::io::fcntl_getfd(&copy).is_ok(), "a copy is the caller's own");
+}

@@ -1,0 +1,6 @@
+//! The controller from outside: every call, many threads, classes, traces, forks.
+
+mod calls;
+mod extras;
+mod stress;
+mod support;
