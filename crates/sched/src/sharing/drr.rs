@@ -9,9 +9,9 @@
 //! Deviations:  1. A class that has overdrawn several turns is put straight into the round in which
 //!                 it has something again, instead of being visited in every round before it.
 //!              2. Such a debt is also paid by rounds that pass while the class is idle.
-//!              3. A class that comes back joins the round that is on, at its end, unless it has had
-//!                 its turn in it.
-//!              4. Weights are STRICT's nowhere: a batch is not looked at before it is taken.
+//!              3. A class that comes back joins the round that is on, at its end; if it has had its turn
+//!                 in it, it keeps its place in the next.
+//!              4. Only the SURPLUS rule: STRICT would have to know a batch before it is formed.
 //! Loses when:  many classes have a little: a round is long, and latency is the whole round. SFQ(D) is
 //!              fairer over short times at the same cost.
 //!
@@ -26,7 +26,7 @@ fn budget(quantum: u64, weight: u32) -> i128 {
     i128::from(quantum) * i128::from(weight)
 }
 
-/// A class comes back: the turn it may have left over is good in its own round only.
+/// A class comes back; a turn of a round that has passed is a whole one in this.
 pub(super) fn enter(turn: &mut Turn, round: u128, quantum: u64, weight: u32) {
     let budget = budget(quantum, weight);
     if turn.tag < round || turn.deficit <= 0 {
@@ -34,6 +34,14 @@ pub(super) fn enter(turn: &mut Turn, round: u128, quantum: u64, weight: u32) {
     }
     turn.tag = turn.tag.max(round);
     turn.deficit = turn.deficit.min(budget);
+}
+
+/// A class has nothing left: a turn that it has begun is over.
+pub(super) fn leave(turn: &mut Turn, round: u128, quantum: u64, weight: u32) {
+    if turn.tag <= round && !is_whole(turn, quantum, weight) {
+        turn.tag = round + 1;
+        turn.deficit = budget(quantum, weight);
+    }
 }
 
 /// A class has had `cost`; an overdrawn turn ends, and the next is in the first round that leaves it something.
@@ -57,4 +65,16 @@ pub(super) fn give_back(turn: &mut Turn, round: u128, cost: u64, quantum: u64, w
         turn.tag -= rounds;
         turn.deficit = (turn.deficit - rounds as i128 * budget).min(budget);
     }
+}
+
+/// The weight changes: a whole turn stays whole, and one that is begun is not made longer.
+pub(super) fn reweigh(turn: &mut Turn, quantum: u64, old: u32, new: u32) {
+    let was_whole = is_whole(turn, quantum, old);
+    let budget = budget(quantum, new);
+    turn.deficit = if was_whole { budget } else { turn.deficit.min(budget) };
+}
+
+/// Whether nothing of the turn is used up.
+pub(super) fn is_whole(turn: &Turn, quantum: u64, weight: u32) -> bool {
+    turn.deficit >= budget(quantum, weight)
 }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use forebay_units::{ClassId, Timestamp};
 
+use super::drr;
 use super::node::{Family, Name, Node, NodeIndex, State, Turn};
 use super::settings::{Discipline, GroupId, SharingSettings};
 use super::tree::{ROOT, Tree};
@@ -12,6 +13,7 @@ impl Tree {
     /// A new node below `parent`.
     pub(super) fn insert(&mut self, name: Name, parent: NodeIndex) -> NodeIndex {
         let node = self.nodes.insert(Node::new(name, parent));
+        self.nodes[node].turn.seq = self.take_seq();
         self.names.insert(name, node);
         self.nodes[parent].family.children += 1;
         node
@@ -68,6 +70,7 @@ impl Tree {
             self.enter(now, node);
         }
         self.settle(old);
+        self.settle(parent);
         self.list_if_childless(old);
     }
 
@@ -99,8 +102,10 @@ impl Tree {
         for node in queued {
             self.enter(now, node);
         }
-        for (_, node) in all {
+        self.settle(ROOT);
+        for (_, node) in self.names.iter().collect::<Vec<_>>() {
             self.refile_sleeper(now, node);
+            self.settle(node);
         }
     }
 
@@ -151,8 +156,10 @@ impl Tree {
         let virtual_time = self.nodes[node.parent].family.virtual_time;
         let is_behind = match self.settings.discipline {
             _ if node.stats.batches == 0 || matches!(node.name, Name::Window(_)) => true,
-            // What is left of a turn would become a whole one.
-            Discipline::Drr => node.turn.tag < virtual_time,
+            Discipline::Drr => {
+                let is_whole = drr::is_whole(&node.turn, self.settings.quantum, node.share.weight);
+                node.turn.tag < virtual_time || (node.turn.tag == virtual_time && is_whole)
+            }
             Discipline::Sfq | Discipline::Twins(_) => node.turn.tag <= virtual_time,
         };
         node.family.ready == 0

@@ -359,6 +359,7 @@ impl Shares {
     }
 
     fn configure_node(&mut self, now: Timestamp, node: NodeIndex, share: Share) {
+        self.tree.reweigh(node, share.weight);
         let this = &mut self.tree.nodes[node];
         this.share = share;
         this.buckets.configure(now, &share);
@@ -485,6 +486,7 @@ impl Shares {
             }
             self.tree.refile_sleeper(now, at);
         }
+        self.settle(node);
     }
 }
 

@@ -77,6 +77,12 @@ impl Tree {
         }
     }
 
+    /// The next number in the order of arrival; no two nodes have the same.
+    pub(super) fn take_seq(&mut self) -> u64 {
+        self.next_seq += 1;
+        self.next_seq
+    }
+
     /// A node and those above it, the root left out.
     pub(super) fn line(&self, node: NodeIndex) -> impl Iterator<Item = NodeIndex> + use<> {
         let parent = self.nodes[node].parent;
@@ -117,8 +123,9 @@ impl Tree {
     pub(super) fn enter(&mut self, now: Timestamp, node: NodeIndex) {
         let parent = self.nodes[node].parent;
         let was_held = matches!(self.nodes[node].state, State::Held { .. });
-        self.next_seq += 1;
-        self.nodes[node].turn.seq = self.next_seq;
+        if !self.keeps_place(node, was_held) {
+            self.nodes[node].turn.seq = self.take_seq();
+        }
         self.align(node, was_held);
         self.nodes[node].reservation.enter(now);
         self.set_state(now, node, State::Queued);
@@ -140,6 +147,9 @@ impl Tree {
         let was_queued = self.nodes[node].state == State::Queued;
         if was_queued {
             self.remove_from_order(node);
+            if !matches!(state, State::Held { .. }) {
+                self.end_turn(node);
+            }
         }
         self.set_state(now, node, state);
         self.refile_due(node);
@@ -224,6 +234,13 @@ impl Tree {
         }
     }
 
+    /// Gives the node another weight from now on.
+    pub(super) fn reweigh(&mut self, node: NodeIndex, weight: u32) {
+        let this = &mut self.nodes[node];
+        drr::reweigh(&mut this.turn, self.settings.quantum, this.share.weight, weight);
+        this.share.weight = weight;
+    }
+
     /// Nothing is ready or in flight below `parent`: nobody owes anybody anything.
     pub(super) fn settle(&mut self, parent: NodeIndex) {
         let family = &mut self.nodes[parent].family;
@@ -263,6 +280,23 @@ impl Tree {
         if parent != ROOT {
             self.refile_due(parent);
         }
+    }
+
+    /// A node that leaves gives up what is left of its turn.
+    fn end_turn(&mut self, node: NodeIndex) {
+        let virtual_time = self.nodes[self.nodes[node].parent].family.virtual_time;
+        if self.settings.discipline == Discipline::Drr {
+            let this = &mut self.nodes[node];
+            drr::leave(&mut this.turn, virtual_time, self.settings.quantum, this.share.weight);
+        }
+    }
+
+    /// Whether a node that comes back takes its old place among those of the same tag. In DRR one that
+    /// has had its turn in this round must: at the end of the next, others would have two turns before it.
+    fn keeps_place(&self, node: NodeIndex, was_held: bool) -> bool {
+        let Node { turn, parent, .. } = self.nodes[node];
+        let virtual_time = self.nodes[parent].family.virtual_time;
+        turn.tag > virtual_time || (was_held && turn.tag == virtual_time)
     }
 
     /// Brings a node that was away to its siblings' virtual time.
