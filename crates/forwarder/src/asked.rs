@@ -7,7 +7,7 @@ use forebay_wire::{Delivery, Descriptor, Place};
 
 /// What a client asks for, freed from the bytes that it came in.
 pub(crate) enum Asked {
-    Hello { process: u64, user: u32, job: Vec<u8> },
+    Hello { process: u64, user: u32, job: Vec<u8>, name: String },
     Open { tag: u64, flags: u32, descriptor: Descriptor, path: Vec<u8> },
     Call { tag: u64, file: FileKey, action: Action, ranges: Ranges, eager: bool },
     Stat { tag: u64, file: FileKey },
@@ -29,9 +29,12 @@ impl From<server::Event<'_, FileKey>> for Asked {
         };
         let nowhere = ByteRange::default();
         match event {
-            E::Hello(hello) => {
-                Self::Hello { process: hello.client, user: hello.uid, job: hello.job.to_vec() }
-            }
+            E::Hello(hello) => Self::Hello {
+                process: hello.client,
+                user: hello.uid,
+                job: hello.job.to_vec(),
+                name: format!("{} {}", String::from_utf8_lossy(hello.program), hello.pid),
+            },
             E::Open { tag, open } => Self::Open {
                 tag,
                 flags: open.flags,

@@ -9,6 +9,7 @@ use forebay_engine::store::OpenHow;
 use forebay_engine::{Action, CallKey, Event, FileKey, Order, Origin, Ranges, Sink};
 use forebay_sched::OTHER_CLASS;
 use forebay_session::server::{self, Limits, Session, Violation};
+use forebay_trace::Named;
 use forebay_transport::Stream;
 use forebay_units::{Bytes, ClassId, ClientId, Nanos, Offset, Timestamp};
 use forebay_wire::{Attributes, Descriptor, Done};
@@ -320,10 +321,12 @@ impl Connection {
 
     fn accept(&mut self, asked: Asked, shared: &mut Shared) {
         match asked {
-            Asked::Hello { process, user, job } => {
+            Asked::Hello { process, user, job, name } => {
                 let identity = Identity::new(self.rights.user.unwrap_or(user), &job);
                 let class = shared.sharing.enter(&mut shared.engine, shared.now, identity);
-                self.who = Some(Who { process, client: shared.enter(process), class });
+                let client = shared.enter(process);
+                shared.engine.note_name(Named::Client(client), &name);
+                self.who = Some(Who { process, client, class });
                 self.outgoing.push(self.session.welcome(self.key));
             }
             Asked::Open { tag, flags, descriptor, path } => {
