@@ -66,6 +66,12 @@ impl Checker {
         }
     }
 
+    /// The scheduler, for the one who knows what an [`Event::Setting`] means: to be changed before
+    /// that event is checked.
+    pub fn scheduler(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+
     /// How many decisions were the same so far: fates of requests, batches, waits.
     pub fn decisions_count(&self) -> u64 {
         self.decisions_count

@@ -1,0 +1,4 @@
+//! Any bytes as a trace.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| forebay_fuzz::trace(bytes));
