@@ -1,17 +1,25 @@
 //! Which policy, and which sharing among queue ids, each of AGIOS's algorithms is.
 
+use core::fmt;
+
 use forebay_controller::{Controller, Delivery, Options};
 use forebay_sched::policies::aioli::AioliSettings;
 use forebay_sched::policies::mlf::{MlfGrowth, MlfSettings};
 use forebay_sched::policies::sw::SwSettings;
-use forebay_sched::{
-    Bypass, GuardMode, Limits, PolicyName, PolicySettings, SchedulerOptions, build,
+use forebay_sched::sharing::{
+    ClassShare, CostModel, Discipline, Share, SharingSettings, TwinsSettings, WindowIdle,
 };
-use forebay_units::{Bytes, ClassId};
+use forebay_sched::{
+    Bypass, ClassOptions, GuardMode, Limits, PolicyName, PolicySettings, SchedulerOptions, build,
+};
+use forebay_units::{Bytes, ClassId, Timestamp};
 
 use crate::config::{Algorithm, Config};
 use crate::door::{self, Failure};
 use crate::library::BATCH_REQUESTS_MAX;
+
+/// Most queue ids under TWINS: the scheduler tells 65,534 classes apart, and one is to spare.
+const QUEUES_MAX: u32 = 65_533;
 
 /// What requests go through.
 pub(crate) struct Arrangement {
@@ -54,14 +62,6 @@ impl Arrangement {
             // Inside a queue AGIOS's two sharing algorithms know arrival only.
             Algorithm::To | Algorithm::Twins | Algorithm::Wfq => PolicyName::To,
         };
-        let queues = match config.algorithm {
-            Algorithm::Sw => Queues::Below(u32::MAX),
-            Algorithm::Twins => Queues::Below(queues.max(1) + 1),
-            Algorithm::Wfq => {
-                Queues::Below(u32::try_from(config.weights.len()).unwrap_or(u32::MAX))
-            }
-            _ => Queues::Unused,
-        };
         let options = Options {
             scheduler: SchedulerOptions {
                 guard: GuardMode::Overlap,
@@ -74,14 +74,73 @@ impl Arrangement {
             depth: config.in_flight_max as usize,
             ..Options::default()
         };
-        let policy = build(name, &policy_settings(config));
-        let controller = Controller::new(&options, policy, Delivery::Poll);
-        let controller = controller.map_err(|error| {
-            door::say(&format!("agios_init: {error}"));
-            Failure::from(error)
-        })?;
-        Ok(Self { controller: Some(controller), queues })
+        let settings = policy_settings(config);
+        let policy = move || build(name, &settings);
+        let controller = match sharing(config, queues)? {
+            None => Controller::new(&options, policy(), Delivery::Poll),
+            Some(classes) => {
+                Controller::with_classes(&options, &classes, Box::new(policy), Delivery::Poll)
+            }
+        };
+        let controller = controller.map_err(|error| cannot_start(&error, error.into()))?;
+        for (queue, weight) in (0..).zip(&config.weights) {
+            set_weight(&controller, ClassId(queue), *weight)?;
+        }
+        Ok(Self { controller: Some(controller), queues: meaning(config, queues) })
     }
+}
+
+fn cannot_start(error: &dyn fmt::Display, failure: Failure) -> Failure {
+    door::say(&format!("agios_init: {error}"));
+    failure
+}
+
+fn meaning(config: &Config, queues: u32) -> Queues {
+    match config.algorithm {
+        Algorithm::Sw => Queues::Below(u32::MAX),
+        // AGIOS has room for the number itself too.
+        Algorithm::Twins => Queues::Below(queues.max(1) + 1),
+        Algorithm::Wfq => Queues::Below(config.weights.len() as u32),
+        _ => Queues::Unused,
+    }
+}
+
+/// How queue ids share, under the two algorithms that share.
+fn sharing(config: &Config, queues: u32) -> Result<Option<ClassOptions>, Failure> {
+    let discipline = match config.algorithm {
+        Algorithm::Wfq => Discipline::Sfq,
+        Algorithm::Twins if queues > QUEUES_MAX => {
+            return Err(door::refuse(&format!(
+                "agios_init: max_queue_id is {queues}; TWINS serves at most {QUEUES_MAX} queues"
+            )));
+        }
+        Algorithm::Twins => Discipline::Twins(TwinsSettings {
+            window: config.twins_window,
+            targets: queues.max(1),
+            shift: 0,
+            start: Timestamp(0),
+            idle: WindowIdle::Strict,
+        }),
+        _ => return Ok(None),
+    };
+    Ok(Some(ClassOptions {
+        sharing: SharingSettings { discipline, cost: CostModel::BYTES, ..Default::default() },
+        // Every queue id that is accepted has a class of its own.
+        classes_max: QUEUES_MAX as usize + 1,
+        class_requests_max: config.queue_requests_max as usize,
+        ..ClassOptions::default()
+    }))
+}
+
+fn set_weight(controller: &Controller, class: ClassId, weight: u32) -> Result<(), Failure> {
+    let share = ClassShare { share: Share { weight, ..Share::default() }, ..ClassShare::default() };
+    let text = weight.to_string();
+    let key = format!("weight.{}", class.0);
+    let configured = controller
+        .configure(&key, &text, |scheduler, now| scheduler.configure_class(now, class, share));
+    configured
+        .map_err(|error| cannot_start(&error, error.into()))?
+        .map_err(|error| cannot_start(&error, Failure::Invalid))
 }
 
 fn policy_settings(config: &Config) -> PolicySettings {
