@@ -39,7 +39,7 @@ pub(super) struct Reservation {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     /// Their sum, cost a second.
-    pub(super) total: u64,
+    pub(super) total: u128,
     /// What the device carries, cost a second, if that is known.
     pub(super) capacity: Option<u64>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Load {
 impl Load {
     /// Whether more is reserved than there is.
     pub(super) fn is_overcommitted(self) -> bool {
-        self.capacity.is_some_and(|capacity| self.total > capacity)
+        self.capacity.is_some_and(|capacity| self.total > u128::from(capacity))
     }
 }
 
@@ -62,7 +62,7 @@ impl Reservation {
         let second = u128::from(Nanos::secs(1).0);
         let (mut time, mut rate) = (u128::from(cost) * second, u128::from(self.per_second));
         if let (true, Some(capacity)) = (load.is_overcommitted(), load.capacity) {
-            time = time.saturating_mul(u128::from(load.total));
+            time = time.saturating_mul(load.total);
             rate *= u128::from(capacity.max(1));
         }
         let time = u64::try_from(time.div_ceil(rate)).unwrap_or(u64::MAX);

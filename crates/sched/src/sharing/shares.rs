@@ -54,7 +54,7 @@ enum Phase {
 pub struct Shares {
     tree: Tree,
     picked: Option<(NodeIndex, Phase)>,
-    reserved: u64,
+    reserved: u128,
 }
 
 impl Shares {
@@ -86,8 +86,8 @@ impl Shares {
         self.tree.move_below(now, node, parent);
         let this = &mut self.tree.nodes[node];
         (this.is_leaving, this.group) = (false, wanted.group);
-        self.reserved -= this.reservation.per_second;
-        self.reserved += wanted.reservation;
+        self.reserved -= u128::from(this.reservation.per_second);
+        self.reserved += u128::from(wanted.reservation);
         this.reservation.per_second = wanted.reservation;
         this.reservation.enter(now);
         self.configure_node(now, node, wanted.share);
@@ -256,22 +256,16 @@ impl Shares {
         for at in self.tree.line(node) {
             let this = &mut self.tree.nodes[at];
             this.buckets.correct(now, units(charged, before), units(actual, after));
-            let bytes = this.stats.bytes + actual.bytes;
-            this.stats.bytes = bytes - charged.bytes;
+            this.stats.bytes = this.stats.bytes + actual.bytes - charged.bytes;
+            this.stats.cost = this.stats.cost.saturating_add(after).saturating_sub(before);
+            if after > before {
+                self.tree.spend(at, after - before);
+            } else {
+                self.tree.give_back(at, before - after);
+            }
+            self.tree.refile_sleeper(now, at);
         }
-        self.correct(now, node, before, after);
-    }
-
-    /// Corrects a charge by what the device was seen to need, in the units of the cost model; limits by
-    /// requests and bytes are not touched. The correction is at most what was charged: a device that
-    /// stalls is not its victim's debt.
-    pub fn measure(&mut self, now: Timestamp, class: ClassId, charged: u64, measured: u64) {
-        let Some(node) = self.find(class) else { return };
-        let measured = measured.min(charged.saturating_mul(2));
-        for at in self.tree.line(node) {
-            self.tree.nodes[at].buckets.correct(now, [0, 0, charged], [0, 0, measured]);
-        }
-        self.correct(now, node, charged, measured);
+        self.settle(node);
     }
 
     /// Whether limits and windows would let the class dispatch now; a question for what does not
@@ -310,7 +304,8 @@ impl Shares {
     /// What is promised of the device.
     pub fn reserved(&self) -> Reserved {
         let load = self.load();
-        Reserved { total: load.total, is_overcommitted: load.is_overcommitted() }
+        let total = u64::try_from(load.total).unwrap_or(u64::MAX);
+        Reserved { total, is_overcommitted: load.is_overcommitted() }
     }
 }
 
@@ -379,7 +374,7 @@ impl Shares {
     fn sweep(&mut self, now: Timestamp) {
         for _ in 0..2 {
             if let Some(gone) = self.tree.sweep_one(now) {
-                self.reserved -= gone.reservation.per_second;
+                self.reserved -= u128::from(gone.reservation.per_second);
                 self.picked = None;
             }
         }
@@ -473,20 +468,6 @@ impl Shares {
             }
             self.throttle(now, child);
         }
-    }
-
-    fn correct(&mut self, now: Timestamp, node: NodeIndex, before: u64, after: u64) {
-        for at in self.tree.line(node) {
-            let stats = &mut self.tree.nodes[at].stats;
-            stats.cost = stats.cost.saturating_add(after).saturating_sub(before);
-            if after > before {
-                self.tree.spend(at, after - before);
-            } else {
-                self.tree.give_back(at, before - after);
-            }
-            self.tree.refile_sleeper(now, at);
-        }
-        self.settle(node);
     }
 }
 

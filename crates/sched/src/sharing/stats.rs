@@ -21,6 +21,6 @@ pub struct ShareStats {
     pub throttled: u64,
     /// How long limits have held it back, until now if one does.
     pub throttled_time: Nanos,
-    /// How often its policy let it wait.
+    /// How often it was left aside: its policy waits, or the store has no room for what it has.
     pub held: u64,
 }

@@ -127,7 +127,11 @@ impl Tree {
             self.nodes[node].turn.seq = self.take_seq();
         }
         self.align(node, was_held);
-        self.nodes[node].reservation.enter(now);
+        let this = &mut self.nodes[node];
+        // Who was left aside for no time is as if it had not been.
+        if !was_held || this.since < now {
+            this.reservation.enter(now);
+        }
         self.set_state(now, node, State::Queued);
         self.insert_in_order(node);
         let above = &mut self.nodes[parent];

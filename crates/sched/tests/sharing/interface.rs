@@ -22,7 +22,6 @@ enum Call {
     OutOfTurn(u32, u64),
     Complete,
     Amend(u32, u64),
-    Measure(u32, u64),
     Configure(u32, ClassShare),
     Group(u32, Share),
     Remove(u32),
@@ -86,7 +85,6 @@ fn call() -> impl Strategy<Value = Call> {
         1 => (class(), 0u64..2_000_000).prop_map(|(class, bytes)| Call::OutOfTurn(class, bytes)),
         6 => Just(Call::Complete),
         1 => (class(), 0u64..2_000_000).prop_map(|(class, bytes)| Call::Amend(class, bytes)),
-        1 => (class(), 0u64..2_000_000).prop_map(|(class, cost)| Call::Measure(class, cost)),
         1 => (class(), of_class).prop_map(|(class, share)| Call::Configure(class, share)),
         1 => (0u32..3, share()).prop_map(|(group, share)| Call::Group(group, share)),
         1 => class().prop_map(Call::Remove),
@@ -177,7 +175,6 @@ fn apply(shares: &mut Shares, model: &mut Model, call: Call) {
             let unknown = Work { direction: Direction::Write, requests: 1, bytes: Bytes(1_000) };
             shares.amend(now, ClassId(class), unknown, Work { bytes: Bytes(bytes), ..unknown });
         }
-        Call::Measure(class, cost) => shares.measure(now, ClassId(class), 1_000_000, cost),
         Call::Configure(class, share) => {
             shares.configure(now, ClassId(class), share).expect("it is in range");
             model.is_limited |= share.share.ops.is_some() || share.share.bytes.is_some();
