@@ -195,8 +195,9 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
             self.grow();
             return None;
         }
-        let path = self.descend(key);
-        let leaf = &mut self.leaves[path.leaf as usize];
+        // The way back up is needed only if the leaf splits.
+        let index = self.leaf_of(key);
+        let leaf = &mut self.leaves[index as usize];
         let at = position(leaf.len, |i| leaf.keys[i] < key);
         if at < leaf.len && leaf.keys[at] == key {
             return Some(core::mem::replace(&mut leaf.values[at], value));
@@ -204,6 +205,7 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         if leaf.len < CAP {
             leaf.open(at, key, value);
         } else {
+            let path = self.descend(key);
             self.split_leaf(&path, at, key, value);
         }
         self.grow();
@@ -215,8 +217,8 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         if self.root == NIL {
             return None;
         }
-        let path = self.descend(key);
-        let leaf = &mut self.leaves[path.leaf as usize];
+        let index = self.leaf_of(key);
+        let leaf = &mut self.leaves[index as usize];
         let at = position(leaf.len, |i| leaf.keys[i] < key);
         if at == leaf.len || leaf.keys[at] != key {
             return None;
@@ -224,7 +226,8 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         let value = leaf.values[at];
         leaf.close(at);
         self.len -= 1;
-        if self.leaves[path.leaf as usize].len < MIN {
+        if leaf.len < MIN {
+            let path = self.descend(key);
             self.refill_leaf(&path);
         }
         Some(value)

@@ -6,7 +6,7 @@
 //! that) are in different runs; runs that start at the same offset are ordered by arrival.
 //!
 //! ```text
-//!   index   (queue, start, arrival) ─► run        one map for all queues: an idle file costs nothing
+//!   index   (queue, start, arrival) ─► run        one for all queues: an idle file costs next to nothing
 //!   run     first ─► member ─► … ─► last          member = slot of the request table, so a
 //!   member  seq, arrival, next, run               request id leads to its run in O(1)
 //! ```
@@ -15,6 +15,7 @@
 //! grow; a policy that files runs by some key gets the old state of every run that changed.
 //! Nothing is allocated below the high-water marks of requests, runs and queues.
 
+mod index;
 mod run_set;
 
 use alloc::vec::Vec;
@@ -25,6 +26,7 @@ use crate::ordered_map::OrderedMap;
 use crate::policy::Limits;
 use crate::request::{Accepted, Request, RequestId};
 
+use self::index::Index;
 pub use self::run_set::RunSet;
 
 /// Names a run until it is taken, absorbed or emptied.
@@ -143,12 +145,12 @@ pub struct Runs<R, Q = ()> {
     runs: Vec<Run<R>>,
     /// Free runs, linked through `first`.
     run_free: u32,
-    index: OrderedMap<u128, u32>,
+    index: Index,
     queues: Vec<Queue<Q>>,
     queue_free: Vec<u32>,
     queue_of: OrderedMap<u128, u32>,
-    /// The queue asked for last: members of a batch come and go together.
-    recent: Option<(u128, u32)>,
+    /// By file and direction: the queue asked for last, to be looked at first.
+    recent: Vec<[u32; 2]>,
     queued_count: usize,
 }
 
@@ -177,11 +179,11 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
             members: Vec::new(),
             runs: Vec::new(),
             run_free: NIL,
-            index: OrderedMap::new(),
+            index: Index::default(),
             queues: Vec::new(),
             queue_free: Vec::new(),
             queue_of: OrderedMap::new(),
-            recent: None,
+            recent: Vec::new(),
             queued_count: 0,
         }
     }
@@ -218,17 +220,22 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
 
     /// The queue a request belongs to, if there was ever one.
     pub fn queue_of(&mut self, request: &Request) -> Option<QueueIndex> {
-        let key = queue_key(request.file, request.class, request.access.direction());
-        if self.recent.is_none_or(|(recent, _)| recent != key) {
-            self.recent = self.queue_of.get(key).map(|queue| (key, queue));
+        let (file, class, direction) = (request.file, request.class, request.access.direction());
+        let at = file.0 as usize;
+        if at >= self.recent.len() {
+            self.recent.resize(at + 1, [NIL; 2]);
         }
-        self.recent.map(|(_, queue)| QueueIndex(queue))
+        let recent = &mut self.recent[at][direction as usize];
+        if self.queues.get(*recent as usize).is_none_or(|queue| queue.class != class) {
+            *recent = self.queue_of.get(queue_key(file, class, direction)).unwrap_or(NIL);
+        }
+        (*recent != NIL).then_some(QueueIndex(*recent))
     }
 
     /// The run with the lowest start at or after `from`, of one queue.
     pub fn first_from(&self, queue: QueueIndex, from: Offset) -> Option<RunIndex> {
-        let (place, run) = self.index.at_or_after(place(queue, from, 0))?;
-        (queue_and_start(place).0 == queue).then_some(RunIndex(run))
+        let (_, run) = self.index.at_or_after(place(queue, from, 0))?;
+        Some(RunIndex(run))
     }
 
     /// The oldest run that starts exactly at `start`, of one queue.
@@ -239,10 +246,7 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
 
     /// The runs of one queue by start offset, from `from` on.
     pub fn iter_from(&self, queue: QueueIndex, from: Offset) -> impl Iterator<Item = RunIndex> {
-        self.index
-            .iter_from(place(queue, from, 0))
-            .take_while(move |(place, _)| queue_and_start(*place).0 == queue)
-            .map(|(_, run)| RunIndex(run))
+        self.index.iter_from(place(queue, from, 0)).map(|(_, run)| RunIndex(run))
     }
 
     /// The run a queued request is in; `None` if `id` is not queued here.
@@ -348,7 +352,9 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
 
     /// Forgets the queues of a file, which has nothing queued.
     pub fn retire(&mut self, file: FileIndex) {
-        self.recent = None;
+        if let Some(recent) = self.recent.get_mut(file.0 as usize) {
+            *recent = [NIL; 2];
+        }
         let from = queue_key(file, ClassId(0), Direction::Read);
         let last = queue_key(file, ClassId(u32::MAX), Direction::Write);
         while let Some((key, queue)) =
@@ -395,17 +401,13 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
         };
         let before = near.below.map(|(_, run)| RunIndex(run)).filter(|run| {
             let run = self.run(*run);
-            run.queue == queue
-                && run.range.end == range.start
-                && fits(run.bytes() + range.length(), run.count + 1)
+            run.range.end == range.start && fits(run.bytes() + range.length(), run.count + 1)
         });
         let after =
-            match near.at_or_above.map(|(place, run)| (queue_and_start(place), RunIndex(run))) {
-                Some(((q, start), run)) if q == queue && start == range.end => Some(run),
+            match near.at_or_above.map(|(place, run)| (queue_and_start(place).1, RunIndex(run))) {
+                Some((start, run)) if start == range.end => Some(run),
                 // Reads may overlap: the neighbour starts inside, the wanted one may come later.
-                Some(((q, start), _)) if q == queue && start < range.end => {
-                    self.starting_at(queue, range.end)
-                }
+                Some((start, _)) if start < range.end => self.starting_at(queue, range.end),
                 _ => None,
             };
         let (bytes, count) =
