@@ -5,7 +5,7 @@
 //!   README.md    command, versions, machine, settings, table
 //!   report.json  rows and ratios
 //!   raw.jsonl    one line for each run: what it moved, how long it took, the forwarder's counters
-//!   plot.png, plot.svg
+//!   plot.png, plot.svg; plot-WORD.* where there are several
 //! ```
 
 use std::fs;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::chart::Chart;
 use crate::error::Error;
 use crate::report::Report;
-use crate::{Options, machine, strided, table};
+use crate::{Options, figures, machine, strided, table};
 
 /// Writes the report wherever the options ask for; where that was.
 pub(crate) fn write(report: &Report, options: &Options) -> Result<Vec<PathBuf>, Error> {
@@ -30,8 +30,13 @@ pub(crate) fn write(report: &Report, options: &Options) -> Result<Vec<PathBuf>, 
         make(folder)?;
         put(&path("json"), report.to_json())?;
         put(&path("txt"), table::table(report))?;
-        if let Some(chart) = strided::chart(report) {
-            plot(&chart, path)?;
+        for (word, chart) in charts(report) {
+            let name = if word.is_empty() {
+                report.suite.clone()
+            } else {
+                format!("{}-{word}", report.suite)
+            };
+            plot(&chart, |extension| folder.join(format!("{name}.{extension}")))?;
         }
         written.push(folder.clone());
     }
@@ -49,10 +54,17 @@ fn archive(report: &Report, folder: &Path) -> Result<(), Error> {
     put(&folder.join("raw.jsonl"), lines.collect::<String>())?;
     put(&folder.join("report.json"), report.to_json())?;
     put(&folder.join("README.md"), readme(report))?;
-    match strided::chart(report) {
-        Some(chart) => plot(&chart, |extension| folder.join(format!("plot.{extension}"))),
-        None => Ok(()),
+    for (word, chart) in charts(report) {
+        let name = if word.is_empty() { "plot".to_owned() } else { format!("plot-{word}") };
+        plot(&chart, |extension| folder.join(format!("{name}.{extension}")))?;
     }
+    Ok(())
+}
+
+/// The charts of a report, each with a word for its file's name, if there is more than one.
+fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
+    let of_suite = strided::chart(report).map(|chart| ("", chart));
+    of_suite.into_iter().chain(figures::charts(report)).collect()
 }
 
 fn plot(chart: &Chart, path: impl Fn(&str) -> PathBuf) -> Result<(), Error> {

@@ -13,9 +13,12 @@
 mod archive;
 pub mod chart;
 mod core;
+mod crew;
 mod error;
+mod figures;
 mod forwarding;
 mod machine;
+mod peers;
 mod programs;
 mod progress;
 mod report;
@@ -102,9 +105,35 @@ pub fn run(
         let known: Vec<&str> = SUITES.iter().map(|info| info.name).collect();
         Error::fix(format!("no suite is called \"{suite}\"; known: {}", known.join(", ")))
     })?;
+    measure(options, |programs| (found.run)(programs, options, &mut Track::new(listener)))
+}
+
+/// All figures, by name, with what each shows.
+pub fn figures() -> impl Iterator<Item = (&'static str, &'static str)> {
+    figures::FIGURES.iter().map(|figure| (figure.name, figure.summary))
+}
+
+/// Runs a paper's figure again, as [`run`] runs a suite.
+///
+/// # Errors
+/// As [`run`]; a figure on the emulated disk also needs root, and says so.
+pub fn run_figure(
+    name: &str,
+    options: &Options,
+    listener: &mut dyn FnMut(&Progress),
+) -> Result<Report, Error> {
+    let figure = figures::find(name)?;
+    measure(options, |programs| figure.report(programs, options, &mut Track::new(listener)))
+}
+
+/// Measures, notes the circumstances, and writes what the options ask for.
+fn measure(
+    options: &Options,
+    run: impl FnOnce(&Programs) -> Result<Report, Error>,
+) -> Result<Report, Error> {
     let programs = Programs::beside_this()?;
     let load = machine::load();
-    let mut report = (found.run)(&programs, options, &mut Track::new(listener))?;
+    let mut report = run(&programs)?;
     report.set("quick", options.quick);
     report.set("load_before", load);
     machine::describe(&mut report);

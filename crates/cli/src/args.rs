@@ -178,12 +178,18 @@ fn bench_help() -> String {
     let suites = forebay_bench::suites().iter();
     let suites: String =
         suites.map(|suite| format!("  {:<13}  {}\n", suite.name, suite.summary)).collect();
+    let figures: String = forebay_bench::figures()
+        .map(|(name, summary)| format!("  {name:<13}  {summary}\n"))
+        .collect();
     format!(
         "\
 Suites:
 {suites}
+Figures of papers, on an emulated disk (root only) beside other file servers:
+{figures}
 Examples:
   forebay bench core
+  forebay bench fig aioli06-fig5 --archive bench/runs
   forebay bench strided-read --json strided-read.json
   forebay bench strided-read --output figures    the table, a plot as PNG and SVG, and the JSON
 
@@ -196,9 +202,12 @@ it needs is missing."
 #[derive(Debug, Args)]
 #[command(after_help = bench_help())]
 pub(crate) struct BenchArgs {
-    /// The suite
+    /// The suite; or `fig`, and then the figure
     #[arg(value_name = "SUITE")]
     pub(crate) suite: String,
+    /// The figure
+    #[arg(value_name = "FIGURE")]
+    pub(crate) figure: Option<String>,
     /// Write settings, rows and ratios to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

@@ -8,7 +8,10 @@ use crate::args::BenchArgs;
 use crate::console::{print, say};
 use crate::failure::{FAILED, Failure, USAGE};
 
-/// Runs a suite: progress on standard error, the table on standard output, files where asked for.
+/// In the place of a suite's name: a figure's name follows.
+const FIGURE: &str = "fig";
+
+/// Runs a suite or a figure: progress on standard error, the table on standard output, files where asked for.
 pub(crate) fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     let options = Options {
         quick: args.quick,
@@ -17,12 +20,24 @@ pub(crate) fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
         output: args.output,
         archive: args.archive,
     };
-    let report =
-        forebay_bench::run(&args.suite, &options, &mut |progress| say(format_args!("{progress}")))
-            .map_err(|error| {
-                let code = if error.kind == ErrorKind::Fix { USAGE } else { FAILED };
-                Failure::new(code, error.to_string())
-            })?;
+    let mut listener = |progress: &forebay_bench::Progress| say(format_args!("{progress}"));
+    let report = match (args.suite.as_str(), &args.figure) {
+        (FIGURE, Some(name)) => forebay_bench::run_figure(name, &options, &mut listener),
+        (FIGURE, None) => {
+            let known: Vec<&str> = forebay_bench::figures().map(|(name, _)| name).collect();
+            let text = format!("which figure? known: {}", known.join(", "));
+            return Err(Failure::new(USAGE, text));
+        }
+        (suite, Some(name)) => {
+            let text = format!("{name}: only `{FIGURE}` takes a name after it, {suite} does not");
+            return Err(Failure::new(USAGE, text));
+        }
+        (suite, None) => forebay_bench::run(suite, &options, &mut listener),
+    };
+    let report = report.map_err(|error| {
+        let code = if error.kind == ErrorKind::Fix { USAGE } else { FAILED };
+        Failure::new(code, error.to_string())
+    })?;
     print(&format!("{}\n", forebay_bench::table(&report)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -197,7 +197,12 @@ fn check_disk(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let mut found = Vec::new();
     for probe in &probes {
         let checked = check(&disk, *probe).map_err(failure)?;
-        say(format_args!("{}/{} {}", found.len() + 1, probes.len(), show::line(&checked, time_scale)));
+        say(format_args!(
+            "{}/{} {}",
+            found.len() + 1,
+            probes.len(),
+            show::line(&checked, time_scale)
+        ));
         found.push(checked);
     }
     if args.json {

@@ -17,6 +17,7 @@ use forebay_forwarder::status::Status;
 use forebay_units::Direction;
 use serde_json::{Value, json};
 
+use crate::crew::Crew;
 use crate::error::Error;
 use crate::programs::Programs;
 use crate::progress::Track;
@@ -24,14 +25,13 @@ use crate::report::Report;
 use crate::server::Server;
 use crate::{Options, machine, table};
 
-mod crew;
 mod findings;
 mod plan;
 
-use crew::Crew;
 use plan::{Case, Extent, PROCESSES};
 
 pub(crate) use findings::chart;
+pub(crate) use plan::order_of_start;
 
 /// The disk of the lab page and of the acceptance figures.
 const PROFILE: &str = "hdd-57";

@@ -68,12 +68,47 @@ fn statistics(statistics: &Statistics) -> String {
     let seconds = |ns: u64| format!("{:.3} s", ns as f64 / 1e9);
     table(&[
         ("up for", format!("{} of its own time", seconds(elapsed))),
-        ("at work", format!("{}, {:.1} %", seconds(statistics.busy_ns), statistics.busy_share(elapsed) * 100.0)),
-        ("requests", format!("{}: {} sequential, {} seeks", statistics.requests, statistics.sequential, statistics.seeks)),
+        (
+            "at work",
+            format!(
+                "{}, {:.1} %",
+                seconds(statistics.busy_ns),
+                statistics.busy_share(elapsed) * 100.0
+            ),
+        ),
+        (
+            "requests",
+            format!(
+                "{}: {} sequential, {} seeks",
+                statistics.requests, statistics.sequential, statistics.seeks
+            ),
+        ),
         ("read", format!("{} in {}", Size(statistics.bytes_read), statistics.reads)),
-        ("written", format!("{} in {}, {} syncs", Size(statistics.bytes_written), statistics.writes, statistics.syncs)),
-        ("at the drive", format!("{:.2} on average, {} at most", statistics.depth_mean(elapsed), statistics.depth_max)),
-        ("answers late by", format!("{:.1} us on average, {:.1} us at most, of real time", statistics.oversleep_mean_real_ns() / 1e3, statistics.oversleep_max_real_ns as f64 / 1e3)),
+        (
+            "written",
+            format!(
+                "{} in {}, {} syncs",
+                Size(statistics.bytes_written),
+                statistics.writes,
+                statistics.syncs
+            ),
+        ),
+        (
+            "at the drive",
+            format!(
+                "{:.2} on average, {} at most",
+                statistics.depth_mean(elapsed),
+                statistics.depth_max
+            ),
+        ),
+        (
+            "answers late by",
+            format!(
+                "{:.1} us on average, {:.1} us at most, of real time",
+                statistics.oversleep_mean_real_ns() / 1e3,
+                statistics.oversleep_max_real_ns as f64 / 1e3
+            ),
+        ),
         ("free of charge", format!("{} requests", statistics.free)),
         ("memory", Size(statistics.resident_bytes).to_string()),
     ])

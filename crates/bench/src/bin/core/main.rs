@@ -1,8 +1,9 @@
 //! One case of the suite `core`, in a process of its own: its memory is its own, and callgrind can
 //! count its instructions.
 //!
-//! `forebay-bench-core POLICY MIX QUEUED WARM_UP REQUESTS ROUNDS` prints a line of JSON: processor
-//! time of each round in nanoseconds a request, and allocations in all rounds together.
+//! `forebay-bench-core POLICY MIX QUEUED WARM_UP REQUESTS ROUNDS [record]` prints a line of JSON:
+//! processor time of each round in nanoseconds a request, and allocations in all rounds together.
+//! With `record`, each round is followed by one that is recorded as a trace; its times are apart.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -27,10 +28,13 @@ fn main() -> ExitCode {
     }
 }
 
+const USAGE: &str = "POLICY MIX QUEUED WARM_UP REQUESTS ROUNDS [record]";
+
 fn run() -> Result<String, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [policy, mix, queued, warm_up, requests, rounds] = &arguments[..] else {
-        return Err("POLICY MIX QUEUED WARM_UP REQUESTS ROUNDS".into());
+    let ([policy, mix, queued, warm_up, requests, rounds], records) = match &arguments[..] {
+        [six @ .., word] if six.len() == 6 && word == "record" => (six.try_into()?, true),
+        six => (six.try_into().map_err(|_| USAGE)?, false),
     };
     let mix = Mix::by_name(mix).ok_or("MIX: reads or mixed")?;
     let mut work = Loop::new(policy.parse()?, mix, queued.parse()?);
@@ -38,6 +42,7 @@ fn run() -> Result<String, Box<dyn Error>> {
     work.pass(warm_up.parse()?);
 
     let mut times_ns = Vec::with_capacity(rounds);
+    let (mut recorded_ns, mut event_bytes) = (Vec::with_capacity(rounds), None);
     let allocations_before = sys::allocation_count();
     let mut passed_total = 0;
     for _ in 0..rounds {
@@ -45,10 +50,20 @@ fn run() -> Result<String, Box<dyn Error>> {
         let passed = measured(&mut work, requests);
         times_ns.push((sys::processor_ns() - start_ns) as f64 / passed as f64);
         passed_total += passed;
+        if records {
+            work.record();
+            let start_ns = sys::processor_ns();
+            let passed = measured(&mut work, requests);
+            recorded_ns.push((sys::processor_ns() - start_ns) as f64 / passed as f64);
+            event_bytes = work.end_record();
+        }
     }
     let allocations = sys::allocation_count() - allocations_before;
-    Ok(serde_json::json!({"ns": times_ns, "requests": passed_total, "allocations": allocations})
-        .to_string())
+    Ok(serde_json::json!({
+        "ns": times_ns, "requests": passed_total, "allocations": allocations,
+        "recorded_ns": recorded_ns, "event_bytes": event_bytes,
+    })
+    .to_string())
 }
 
 /// What callgrind counts, by this name.

@@ -257,7 +257,10 @@ mod tests {
     fn a_place_has_all_its_parts_and_a_path_is_none() {
         let text = "nfs://127.0.0.1:12049/lab/x?file=shared&mount_port=12050&transfer_bytes=32768";
         let place = Place::parse(text).unwrap().unwrap();
-        assert_eq!((place.host.as_str(), place.port, place.mount_port), ("127.0.0.1", 12049, 12050));
+        assert_eq!(
+            (place.host.as_str(), place.port, place.mount_port),
+            ("127.0.0.1", 12049, 12050)
+        );
         assert_eq!((place.export.as_str(), place.file.as_str()), ("/lab/x", "shared"));
         assert_eq!(place.transfer_bytes, 32768);
         assert_eq!(Place::parse("/lab/x").unwrap(), None);

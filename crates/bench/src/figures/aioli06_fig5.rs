@@ -1,0 +1,499 @@
+//! `aioli06-fig5`: 32 processes read and write one file in strides, beside one sequential process.
+//!
+//! The disk is emulated and its queue pinned: mq-deadline, depth 4, read-ahead 128 KiB. Then the
+//! peers are given what helps them most, a read-ahead of 2 MiB under every elevator, and last
+//! nobody has a cache (`O_DIRECT`).
+
+use forebay_device::SplitMix64;
+use forebay_lab::Settings;
+use forebay_units::{Bytes, Direction};
+use serde_json::{Value, json};
+
+use super::cases::{self, Case, Found};
+use super::{Figure, PaperValue, size_key};
+use crate::chart::{Chart, Series};
+use crate::error::Error;
+use crate::peers::workload::{Job, Workload};
+use crate::peers::{Caching, Forebay, Ganesha, Local, Peer, Stage, Transport};
+use crate::programs::Programs;
+use crate::progress::Track;
+use crate::report::Report;
+use crate::{Options, table};
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "aioli06-fig5",
+    summary: "32 readers and writers of one file in strides, 8 KiB to 4 MiB, beside one sequential process",
+    paper: "Lebre, Huard, Denneulin, Sowa 2006, I/O scheduling service for multi-application clusters, figure 5",
+    values: &[
+        PaperValue {
+            what: "the disk's sustained bandwidth, an upper bound",
+            value: "57 MB/s (hdparm)",
+        },
+        PaperValue {
+            what: "reading, aIOLi against NFS with POSIX calls and with MPI-IO",
+            value: "\"clearly better\" at every granularity (curves, no numbers)",
+        },
+        PaperValue {
+            what: "reading, aIOLi against one sequential reader (Posix-Ref)",
+            value: "better, except from 64 KB to 512 KB",
+        },
+        PaperValue {
+            what: "writing, asynchronous, aIOLi against one sequential writer",
+            value: "\"very close\"",
+        },
+    ],
+    differs: "32 processes on one machine instead of 32 nodes, an emulated disk, a file of 256 MiB \
+              instead of 4 GB, a user-space NFS server and client on a current kernel, and Forebay in \
+              the place of a patched kernel server; the emulation says nothing of networks, of \
+              several nodes' processors, or of zones and errors of a real disk.",
+    run,
+    charts,
+};
+
+const PROCESSES: u64 = 32;
+
+/// As in the paper.
+const TRANSFER_BYTES: u64 = 32 << 10;
+
+/// The file that is read, and what it holds.
+const FILE: &str = "shared";
+const SEED: u64 = 1;
+/// The file that is written, over what is there: its blocks have their places on the disk already.
+const FILE_WRITTEN: &str = "written";
+
+/// Of the order of runs.
+const ORDER_SEED: u64 = 2006;
+
+/// One sequential process reads as `cat` does.
+const SEQUENTIAL_BLOCK: Bytes = Bytes::kib(128);
+
+const READ_AHEAD_KIB: u32 = 128;
+const READ_AHEAD_LARGE_KIB: u32 = 2048;
+const ELEVATOR: &str = "mq-deadline";
+const ELEVATORS: [&str; 3] = ["mq-deadline", "bfq", "none"];
+
+/// Where Forebay is that much slower than a peer, it has lost.
+const LOSS: f64 = 0.9;
+
+/// How much is done.
+struct Extent {
+    granularities: Vec<u64>,
+    /// With the large read-ahead.
+    granularities_ahead: Vec<u64>,
+    bytes: u64,
+    /// Without a cache the smallest granularity gets little done in a second.
+    bytes_direct: u64,
+    repetitions: usize,
+}
+
+impl Extent {
+    fn of(options: &Options) -> Self {
+        let kib = |sizes: &[u64]| sizes.iter().map(|size| size << 10).collect();
+        let mut extent = if options.quick {
+            Self {
+                granularities: kib(&[8, 64, 1024]),
+                granularities_ahead: kib(&[64]),
+                bytes: 64 << 20,
+                bytes_direct: 8 << 20,
+                repetitions: 1,
+            }
+        } else {
+            Self {
+                granularities: kib(&[8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]),
+                granularities_ahead: kib(&[8, 64, 512, 4096]),
+                bytes: 256 << 20,
+                bytes_direct: 32 << 20,
+                repetitions: 3,
+            }
+        };
+        extent.repetitions = options.repetitions.unwrap_or(extent.repetitions).max(1);
+        extent
+    }
+}
+
+/// The queue's settings and the cases that run under them.
+struct Part {
+    read_ahead_kib: u32,
+    elevator: &'static str,
+    cases: Vec<Case>,
+}
+
+fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<Report, Error> {
+    let extent = Extent::of(options);
+    let settings = Settings { name: FIGURE.name.into(), bytes: 1 << 30, ..Settings::default() };
+    let parts = parts(&extent);
+    let repetitions = extent.repetitions;
+    let seconds = parts.iter().map(|part| cases::expected_seconds(&part.cases, repetitions)).sum();
+    let stage = Stage::up(programs, &settings)?;
+    stage.make_file(FILE, SEED, extent.bytes)?;
+    stage.make_file(FILE_WRITTEN, SEED, extent.bytes)?;
+
+    let mut report = Report::new(FIGURE.name);
+    report.set("processes", PROCESSES);
+    report.set("file_bytes", extent.bytes);
+    report.set("file_bytes_direct", extent.bytes_direct);
+    report.set("repetitions", repetitions);
+    report.set("order_seed", ORDER_SEED);
+    let count = parts.iter().map(|part| part.cases.len() * repetitions).sum();
+    track.expect(count, seconds);
+    let mut random = SplitMix64::new(ORDER_SEED);
+    let mut found = Vec::new();
+    let mut disks = Vec::new();
+    let mut peers = serde_json::Map::new();
+    for part in parts {
+        stage.set_queue(part.read_ahead_kib, part.elevator)?;
+        disks.push(json!(stage.read_back()?));
+        for case in &part.cases {
+            peers.insert(case.peer.name().to_owned(), case.peer.settings());
+        }
+        found.extend(cases::run(&stage, part.cases, repetitions, &mut random, track)?);
+    }
+    stage.down()?;
+    report.set("disk", Value::from(disks));
+    report.set("peers", peers);
+    findings(&mut report, &found);
+    Ok(report)
+}
+
+fn parts(extent: &Extent) -> Vec<Part> {
+    let base = |cases| Part { read_ahead_kib: READ_AHEAD_KIB, elevator: ELEVATOR, cases };
+    let mut parts = Vec::new();
+    for direction in [Direction::Read, Direction::Write] {
+        let make = Make { direction, read_ahead_kib: READ_AHEAD_KIB, elevator: ELEVATOR };
+        let mut cases = vec![
+            make.sequential(Box::new(local(Caching::Buffered)), extent.bytes),
+            make.sequential(Box::new(Ganesha::new(TRANSFER_BYTES)), extent.bytes),
+        ];
+        for size in &extent.granularities {
+            cases.extend(
+                all_peers().into_iter().map(|peer| make.strided(peer, *size, extent.bytes)),
+            );
+        }
+        parts.push(base(cases));
+    }
+    for elevator in ELEVATORS {
+        let read_ahead_kib = READ_AHEAD_LARGE_KIB;
+        let make = Make { direction: Direction::Read, read_ahead_kib, elevator };
+        let sizes = extent.granularities_ahead.iter();
+        let of_size = |size: &u64| {
+            let size = *size;
+            all_peers().into_iter().map(move |peer| make.strided(peer, size, extent.bytes))
+        };
+        parts.push(Part { read_ahead_kib, elevator, cases: sizes.flat_map(of_size).collect() });
+    }
+    let make =
+        Make { direction: Direction::Read, read_ahead_kib: READ_AHEAD_KIB, elevator: ELEVATOR };
+    let direct = [8 << 10, 64 << 10].into_iter().flat_map(|size| {
+        let peers: [Box<dyn Peer>; 2] = [
+            Box::new(local(Caching::Direct)),
+            Box::new(Forebay::new(Transport::Unix, Caching::Direct, &[])),
+        ];
+        peers.into_iter().map(move |peer| make.strided(peer, size, extent.bytes_direct))
+    });
+    parts.push(base(direct.collect()));
+    parts
+}
+
+fn local(caching: Caching) -> Local {
+    Local { caching }
+}
+
+fn all_peers() -> [Box<dyn Peer>; 4] {
+    [
+        Box::new(local(Caching::Buffered)),
+        Box::new(Ganesha::new(TRANSFER_BYTES)),
+        Box::new(Forebay::new(Transport::Unix, Caching::Buffered, &[])),
+        Box::new(Forebay::new(Transport::Tcp, Caching::Buffered, &[])),
+    ]
+}
+
+/// Makes cases of one part.
+#[derive(Clone, Copy)]
+struct Make {
+    direction: Direction,
+    read_ahead_kib: u32,
+    elevator: &'static str,
+}
+
+impl Make {
+    fn strided(self, peer: Box<dyn Peer>, block: u64, bytes: u64) -> Case {
+        self.case(peer, "strided", block, move |direction, file, seed| {
+            Job::strided("job", direction, file, seed, PROCESSES, Bytes(block), bytes)
+        })
+    }
+
+    fn sequential(self, peer: Box<dyn Peer>, bytes: u64) -> Case {
+        self.case(peer, "sequential", SEQUENTIAL_BLOCK.0, move |direction, file, seed| {
+            Job::sequential("cat", direction, file, seed, SEQUENTIAL_BLOCK, bytes)
+        })
+    }
+
+    fn case(
+        self,
+        peer: Box<dyn Peer>,
+        access: &'static str,
+        block: u64,
+        job: impl Fn(Direction, &'static str, u64) -> Job + 'static,
+    ) -> Case {
+        let Self { direction, read_ahead_kib, elevator } = self;
+        let workload = move |seed| {
+            Workload::of(match direction {
+                Direction::Read => job(direction, FILE, SEED),
+                Direction::Write => job(direction, FILE_WRITTEN, seed),
+            })
+        };
+        Case {
+            parameters: vec![
+                ("part", part(direction, read_ahead_kib, peer.name()).into()),
+                ("elevator", elevator.into()),
+                ("access", access.into()),
+                ("granularity_bytes", block.into()),
+                ("peer", peer.name().into()),
+            ],
+            peer,
+            expected_seconds: 8.0,
+            workload: Box::new(workload),
+        }
+    }
+}
+
+/// What the first column says.
+fn part(direction: Direction, read_ahead_kib: u32, peer: &str) -> &'static str {
+    match direction {
+        Direction::Read if peer.ends_with("-direct") => "read-direct",
+        Direction::Read if read_ahead_kib == READ_AHEAD_LARGE_KIB => "read-ahead-2048",
+        Direction::Read => "read",
+        Direction::Write => "write",
+    }
+}
+
+/// Finds throughputs in a report.
+struct Look<'r> {
+    report: &'r Report,
+    part: &'static str,
+    elevator: &'static str,
+}
+
+impl Look<'_> {
+    fn of(&self, access: &str, size: u64, peer: &str) -> Option<f64> {
+        let parameters = [
+            ("part", self.part.into()),
+            ("elevator", self.elevator.into()),
+            ("access", access.into()),
+            ("granularity_bytes", size.into()),
+            ("peer", peer.into()),
+        ];
+        self.report.value("throughput", &parameters)
+    }
+
+    fn strided(&self, size: u64, peer: &str) -> Option<f64> {
+        self.of("strided", size, peer)
+    }
+
+    /// The faster of the sequential processes.
+    fn sequential(&self) -> Option<f64> {
+        let peers = ["local", "ganesha"].iter();
+        peers.filter_map(|peer| self.of("sequential", SEQUENTIAL_BLOCK.0, peer)).reduce(f64::max)
+    }
+
+    /// The granularities in this part, rising.
+    fn sizes(&self) -> Vec<u64> {
+        let rows = self.report.rows.iter().filter(|row| {
+            let is = |name: &str, value: &str| {
+                row.parameters.iter().any(|(own, at)| *own == name && *at == value)
+            };
+            is("part", self.part) && is("access", "strided")
+        });
+        let size = |row: &crate::report::Row| {
+            let found = row.parameters.iter().find(|(name, _)| *name == "granularity_bytes");
+            found.and_then(|(_, value)| value.as_u64())
+        };
+        let mut sizes: Vec<u64> = rows.filter_map(size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// The slower of the ways through Forebay.
+    fn forebay(&self, size: u64) -> Option<f64> {
+        let unix = self.strided(size, "forebay-unix")?;
+        Some(self.strided(size, "forebay-tcp").map_or(unix, |tcp| unix.min(tcp)))
+    }
+
+    fn best_peer(&self, size: u64) -> Option<f64> {
+        let peers = ["local", "ganesha"].iter();
+        peers.filter_map(|peer| self.strided(size, peer)).reduce(f64::max)
+    }
+
+    /// The smallest of a ratio over all granularities.
+    fn least(&self, ratio: impl Fn(u64) -> Option<f64>) -> Option<f64> {
+        let ratios: Option<Vec<f64>> = self.sizes().into_iter().map(ratio).collect();
+        ratios?.into_iter().reduce(f64::min)
+    }
+}
+
+fn findings(report: &mut Report, found: &[Found]) {
+    report.rows = found.iter().flat_map(Found::rows).collect();
+    report.raw = found.iter().flat_map(Found::raw).collect();
+    let mut ratios = Vec::new();
+    for (part, suffix) in [("read", ""), ("write", "_write")] {
+        let look = Look { report, part, elevator: ELEVATOR };
+        let over = |other: &dyn Fn(u64) -> Option<f64>| {
+            look.least(|size| Some(look.forebay(size)? / other(size)?))
+        };
+        ratios.push((format!("forebay_over_sequential{suffix}_min"), over(&|_| look.sequential())));
+        let ganesha = over(&|size| look.strided(size, "ganesha"));
+        ratios.push((format!("forebay_over_ganesha{suffix}_min"), ganesha));
+        let local = over(&|size| look.strided(size, "local"));
+        ratios.push((format!("forebay_over_local{suffix}_min"), local));
+    }
+    ratios.push(("forebay_over_best_peer_min".into(), over_best_peer(report)));
+    let look = Look { report, part: "read-direct", elevator: ELEVATOR };
+    for size in look.sizes() {
+        let direct = look.strided(size, "forebay-unix-direct");
+        let local = look.strided(size, "local-direct");
+        let ratio = direct.zip(local).map(|(direct, local)| direct / local);
+        ratios.push((format!("direct_over_local_{}", size_key(size)), ratio));
+    }
+    let losses = losses(report);
+    ratios.into_iter().for_each(|(name, ratio)| report.ratio(name, ratio));
+    report.notes.extend(losses);
+}
+
+/// With the large read-ahead: at each granularity the elevator under which a peer does best, and
+/// Forebay over that peer under that elevator; the smallest.
+fn over_best_peer(report: &Report) -> Option<f64> {
+    let looks = ELEVATORS.map(|elevator| Look { report, part: "read-ahead-2048", elevator });
+    let at = |size: u64| {
+        let best = looks.iter().max_by(|a, b| {
+            let [a, b] = [a, b].map(|look| look.best_peer(size).unwrap_or_default());
+            a.total_cmp(&b)
+        })?;
+        Some(best.forebay(size)? / best.best_peer(size)?)
+    };
+    looks[0].least(at)
+}
+
+/// Where Forebay is slower than a peer.
+fn losses(report: &Report) -> Vec<String> {
+    let mut losses = Vec::new();
+    let parts = [("read", ELEVATOR), ("write", ELEVATOR)].into_iter();
+    let ahead = ELEVATORS.map(|elevator| ("read-ahead-2048", elevator));
+    for (part, elevator) in parts.chain(ahead) {
+        let look = Look { report, part, elevator };
+        for size in look.sizes() {
+            let Some((ours, best)) = look.forebay(size).zip(look.best_peer(size)) else { continue };
+            if ours < best * LOSS {
+                let size = table::bytes(size as f64);
+                losses.push(format!(
+                    "{part}, {elevator}, {size}: Forebay {ours:.1} MB/s, the best peer {best:.1}"
+                ));
+            }
+        }
+    }
+    if losses.is_empty() {
+        losses.push("Forebay is nowhere more than 10 % slower than a peer".to_owned());
+    }
+    losses
+}
+
+fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
+    ["read", "write"].into_iter().map(|part| (part, chart(report, part))).collect()
+}
+
+fn chart(report: &Report, part: &'static str) -> Chart {
+    let look = Look { report, part, elevator: ELEVATOR };
+    let sizes = look.sizes();
+    let line = |name: &str, is_reference, value: &dyn Fn(u64) -> Option<f64>| {
+        let points = sizes.iter().enumerate();
+        let points = points.filter_map(|(idx, size)| Some((idx as f64, value(*size)?))).collect();
+        Series { name: name.to_owned(), points, is_reference }
+    };
+    let names = [
+        ("forebay-unix", "Forebay, Unix"),
+        ("forebay-tcp", "Forebay, TCP"),
+        ("ganesha", "NFS-Ganesha, 32 KiB"),
+        ("local", "ext4"),
+    ];
+    let mut series = vec![line("one process, in order", true, &|_| look.sequential())];
+    series.extend(names.map(|(peer, name)| line(name, false, &|size| look.strided(size, peer))));
+    Chart {
+        title: format!("32 processes {part} one file in interleaved strides"),
+        subtitle: format!(
+            "throughput in MB/s (10^6 bytes) against the size of one {part}; emulated disk, {ELEVATOR}, \
+             depth 4, read-ahead {READ_AHEAD_KIB} KiB"
+        ),
+        x_labels: sizes.iter().map(|size| table::bytes(*size as f64)).collect(),
+        y_label: "MB/s".to_owned(),
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Row;
+
+    /// A report with made-up throughputs: part, elevator, access, KiB, peer, MB/s.
+    fn made_up(rows: &[(&str, &str, &str, u64, &str, f64)]) -> Report {
+        let mut report = Report::new(FIGURE.name);
+        for (part, elevator, access, kib, peer, mbps) in rows {
+            let parameters = [
+                ("part", Value::from(*part)),
+                ("elevator", Value::from(*elevator)),
+                ("access", Value::from(*access)),
+                ("granularity_bytes", Value::from(kib << 10)),
+                ("peer", Value::from(*peer)),
+            ];
+            report.rows.push(Row::median("throughput", "MB/s", &parameters, &[*mbps]));
+        }
+        report
+    }
+
+    #[test]
+    fn the_best_peer_is_that_of_the_best_elevator() {
+        let row = |elevator, peer, mbps| ("read-ahead-2048", elevator, "strided", 8, peer, mbps);
+        let report = made_up(&[
+            row("mq-deadline", "local", 40.0),
+            row("mq-deadline", "ganesha", 20.0),
+            row("mq-deadline", "forebay-unix", 50.0),
+            row("bfq", "local", 55.0),
+            row("bfq", "forebay-unix", 54.0),
+            row("bfq", "forebay-tcp", 44.0),
+            row("none", "local", 10.0),
+        ]);
+        assert!((over_best_peer(&report).unwrap() - 0.8).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_slower_way_through_forebay_counts_and_losses_are_told() {
+        let row = |access, kib, peer, mbps| ("read", ELEVATOR, access, kib, peer, mbps);
+        let report = made_up(&[
+            row("sequential", 128, "local", 56.0),
+            row("sequential", 128, "ganesha", 57.0),
+            row("strided", 8, "forebay-unix", 57.0),
+            row("strided", 8, "forebay-tcp", 28.5),
+            row("strided", 8, "ganesha", 30.0),
+            row("strided", 8, "local", 40.0),
+        ]);
+        let look = Look { report: &report, part: "read", elevator: ELEVATOR };
+        assert_eq!(look.least(|size| Some(look.forebay(size)? / look.sequential()?)), Some(0.5));
+        assert_eq!(
+            losses(&report),
+            ["read, mq-deadline, 8 KiB: Forebay 28.5 MB/s, the best peer 40.0"]
+        );
+        assert_eq!(charts(&report)[0].1.series.len(), 5);
+    }
+
+    #[test]
+    fn every_part_measures_forebay_and_somebody_else() {
+        for quick in [true, false] {
+            let extent = Extent::of(&Options { quick, ..Options::default() });
+            for part in parts(&extent) {
+                let names: Vec<&str> = part.cases.iter().map(|case| case.peer.name()).collect();
+                assert!(names.iter().any(|name| name.starts_with("forebay")), "{names:?}");
+                assert!(names.iter().any(|name| name.starts_with("local")), "{names:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The emulated disk with its files, and running a workload on it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use forebay_lab::{Disk, ReadBack, Settings, Statistics};
+use forebay_units::{Bytes, Direction};
+use serde_json::{Value, json};
+
+use super::workload::{Access, Job, Workload};
+use super::{Caching, Peer};
+use crate::crew::Crew;
+use crate::error::Error;
+use crate::programs::Programs;
+
+/// An emulated disk, up as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Stage<'p> {
+    programs: &'p Programs,
+    disk: Disk,
+    root: PathBuf,
+}
+
+/// What one run came to.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    /// The peer's name.
+    pub(crate) peer: &'static str,
+    /// From the first job's start to the last one's end.
+    pub(crate) seconds: f64,
+    /// Bytes that all jobs moved.
+    pub(crate) bytes: u64,
+    /// Each job, in the workload's order.
+    pub(crate) jobs: Vec<Timed>,
+    /// What the disk did meanwhile.
+    pub(crate) disk: Statistics,
+    /// What the peer counted.
+    pub(crate) counters: Value,
+}
+
+/// A job and how long it took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Timed {
+    pub(crate) name: &'static str,
+    /// From its own start to its last process's end.
+    pub(crate) seconds: f64,
+}
+
+impl<'p> Stage<'p> {
+    /// Sets the disk up.
+    pub(crate) fn up(programs: &'p Programs, settings: &Settings) -> Result<Self, Error> {
+        let disk = Disk::up(settings).map_err(lab)?;
+        let root = disk.mount_point();
+        Ok(Self { programs, disk, root })
+    }
+
+    /// Makes a file, in order and in one go, so that it is in one piece on the disk; not timed.
+    pub(crate) fn make_file(&self, file: &'static str, seed: u64, bytes: u64) -> Result<(), Error> {
+        self.unmeasured(Job::sequential("make", Direction::Write, file, seed, Bytes::mib(1), bytes))
+    }
+
+    /// Other read-ahead and elevator for the runs that follow.
+    pub(crate) fn set_queue(&self, read_ahead_kib: u32, elevator: &str) -> Result<(), Error> {
+        self.disk.set_queue(read_ahead_kib, elevator).map_err(lab)
+    }
+
+    /// The disk as it is now, as the kernel says.
+    pub(crate) fn read_back(&self) -> Result<ReadBack, Error> {
+        self.disk.settings_read_back().map_err(lab)
+    }
+
+    /// Runs a workload through a peer, from a cold cache. What was written is compared afterwards.
+    pub(crate) fn run(&self, peer: &mut dyn Peer, workload: &Workload) -> Result<Measured, Error> {
+        // What the kernel has differs from what was set: the figure would be of another disk.
+        self.read_back()?;
+        peer.start(self.programs, &self.root)?;
+        let timed = self.timed(peer, workload);
+        // It is ended in any case; what failed first is what counts.
+        let counters = peer.stop(workload.bytes());
+        let mut measured = timed?;
+        measured.counters = counters?;
+        for access in workload.written() {
+            self.unmeasured_access(&Access { direction: Direction::Read, ..access.clone() })?;
+        }
+        Ok(measured)
+    }
+
+    /// Takes the disk down.
+    pub(crate) fn down(self) -> Result<(), Error> {
+        self.disk.down().map_err(lab)
+    }
+
+    fn timed(&self, peer: &mut dyn Peer, workload: &Workload) -> Result<Measured, Error> {
+        let mut crews = Vec::new();
+        for job in &workload.jobs {
+            let command = |access| {
+                let mut command = peer.command(self.programs, &self.root, access)?;
+                command.env("FOREBAY_JOB", job.name);
+                Ok(command)
+            };
+            let commands: Result<Vec<Command>, Error> = job.accesses.iter().map(command).collect();
+            crews.push((job, Crew::assemble(commands?)?));
+        }
+        // Everybody stands at the gate: what starting them has read is forgotten too.
+        self.disk.drop_caches().map_err(lab)?;
+        self.disk.forget_maxima().map_err(lab)?;
+        let before = self.disk.statistics().map_err(lab)?;
+        let (seconds, times) = side_by_side(crews)?;
+        let disk = self.disk.statistics().map_err(lab)?.since(&before);
+        Ok(Measured {
+            peer: peer.name(),
+            seconds: seconds.as_secs_f64(),
+            bytes: workload.bytes(),
+            jobs: times,
+            disk,
+            counters: Value::Null,
+        })
+    }
+
+    fn unmeasured(&self, job: Job) -> Result<(), Error> {
+        job.accesses.iter().try_for_each(|access| self.unmeasured_access(access))
+    }
+
+    /// Does it natively, while the disk takes no time.
+    fn unmeasured_access(&self, access: &Access) -> Result<(), Error> {
+        self.disk.charge(false).map_err(lab)?;
+        let path = self.root.join(access.file);
+        let command = access.program(self.programs, &path, Caching::Buffered)?;
+        let outcome = Crew::assemble(vec![command])?.run().map(drop);
+        self.disk.charge(true).map_err(lab)?;
+        outcome
+    }
+}
+
+/// Lets each crew go at its time; how long all took together, and each.
+fn side_by_side(crews: Vec<(&Job, Crew)>) -> Result<(Duration, Vec<Timed>), Error> {
+    let started = Instant::now();
+    let times = std::thread::scope(|scope| {
+        let run = |(job, crew): (&Job, Crew)| {
+            let (name, start_after) = (job.name, job.start_after);
+            scope.spawn(move || {
+                // Not a synchronisation: when a job starts is part of the workload.
+                std::thread::sleep(start_after.saturating_sub(started.elapsed()));
+                let seconds = crew.run()?.as_secs_f64();
+                Ok(Timed { name, seconds })
+            })
+        };
+        let running: Vec<_> = crews.into_iter().map(run).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Timed, Error>>| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(Error::failed("a thread that watched a job ended")))
+        };
+        running.into_iter().map(join).collect::<Result<Vec<Timed>, Error>>()
+    })?;
+    Ok((started.elapsed(), times))
+}
+
+impl Measured {
+    /// Millions of bytes a second, of all jobs together.
+    pub(crate) fn throughput(&self) -> f64 {
+        self.bytes as f64 / self.seconds / 1e6
+    }
+
+    /// Everything, for the archive.
+    pub(crate) fn raw(&self) -> Value {
+        let jobs: Vec<Value> = self
+            .jobs
+            .iter()
+            .map(|job| json!({ "name": job.name, "seconds": job.seconds }))
+            .collect();
+        json!({
+            "peer": self.peer, "seconds": self.seconds, "bytes": self.bytes, "jobs": jobs,
+            "disk": self.disk, "counters": self.counters,
+        })
+    }
+}
+
+/// The lab's errors, as the bench's.
+fn lab(error: forebay_lab::Error) -> Error {
+    match error.kind {
+        forebay_lab::ErrorKind::Fix => Error::fix(error.to_string()),
+        forebay_lab::ErrorKind::Failed => Error::failed(error.to_string()),
+    }
+}
