@@ -9,7 +9,7 @@ use forebay_controller::FileKey;
 use forebay_units::{Bytes, Direction, OFFSET_MAX, Offset};
 
 use crate::config::{Config, DEFAULT_FILE};
-use crate::library::{Addition, Library};
+use crate::library::{self, Addition, Library};
 use crate::metrics::Snapshot;
 use crate::outstanding::Name;
 use crate::sys::{self, CallBacks, OwnCallBack};
@@ -115,12 +115,11 @@ pub(crate) fn exit() -> Result<(), Failure> {
     if STATE.load(Ordering::Acquire) != RUNS {
         return Ok(());
     }
-    let mut running = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
-    let Some(library) = running.as_ref() else { return Ok(()) };
-    if library.is_calling_back() {
+    if library::is_calling_back() {
         say("agios_exit: called from inside a call-back, which it would wait for; nothing is done");
         return Err(Failure::Invalid);
     }
+    let mut running = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
     let library = running.take();
     STATE.store(STOPPED, Ordering::Release);
     drop(running);

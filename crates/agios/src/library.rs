@@ -10,8 +10,9 @@
 //! of that: call-backs append to lists without a lock, and take locks that are held around
 //! `agios_add_request`. So the controller, which would call back on any thread, is polled by one.
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle, ThreadId};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use forebay_controller::{Controller, Error, Outcome, Submission, Turn};
@@ -61,8 +62,16 @@ struct Book {
     metrics: Metrics,
     trace: Option<TraceFile>,
     is_stopped: bool,
-    /// The thread that calls back.
-    caller: Option<ThreadId>,
+}
+
+thread_local! {
+    /// Set on the library's thread.
+    static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is the library's thread.
+pub(crate) fn is_calling_back() -> bool {
+    CALLS_BACK.get()
 }
 
 /// What the book keeps of a request until it is the program's.
@@ -95,7 +104,6 @@ impl Library {
                 metrics: Metrics::default(),
                 trace,
                 is_stopped: false,
-                caller: None,
             }),
             end: end.map_err(|error| no_resource(&error))?,
             thread: Mutex::new(None),
@@ -105,15 +113,9 @@ impl Library {
             let spawned =
                 thread::Builder::new().name("agios".to_owned()).spawn(move || of_thread.dispatch());
             let thread = spawned.map_err(|error| no_resource(&error))?;
-            library.book().caller = Some(thread.thread().id());
             *library.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         }
         Ok(library)
-    }
-
-    /// Whether this is the thread that calls back.
-    pub(crate) fn is_calling_back(&self) -> bool {
-        self.book().caller == Some(thread::current().id())
     }
 
     /// Ends the thread after the call-back that runs, and says what was not given back.
@@ -248,6 +250,7 @@ impl Library {
     /// The library's thread: polls the controller and calls back, until the end.
     fn dispatch(&self) {
         let Some(controller) = &self.controller else { return };
+        CALLS_BACK.set(true);
         let mut turns: Vec<Turn> = Vec::new();
         let mut batch: Vec<Waiting> = Vec::new();
         let mut identifiers: Vec<i64> = Vec::new();

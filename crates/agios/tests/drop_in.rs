@@ -230,6 +230,17 @@ fn requests_may_bring_their_own_call_backs() {
 }
 
 #[test]
+fn valgrind_finds_nothing() {
+    let bench = Bench::new();
+    let configuration = bench.configuration("aIOLi", "");
+    for name in ["threads", "cancel", "sizes"] {
+        let mut valgrind = command(Path::new("valgrind"));
+        valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+        succeeded(valgrind.arg(bench.compile(name)).arg(&configuration));
+    }
+}
+
+#[test]
 fn both_headers_are_c11_and_cxx17() {
     let bench = Bench::new();
     let source =
