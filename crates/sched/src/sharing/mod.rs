@@ -38,6 +38,8 @@ mod settings;
 mod sfq;
 mod shares;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod twins;
 

@@ -105,7 +105,9 @@ impl Tree {
         self.settle(ROOT);
         for (_, node) in self.names.iter().collect::<Vec<_>>() {
             self.refile_sleeper(now, node);
-            self.settle(node);
+            if !self.nodes[node].is_class() {
+                self.settle(node);
+            }
         }
     }
 

@@ -12,8 +12,8 @@ pub struct SharingSettings {
     /// What a batch costs.
     pub cost: CostModel,
     /// Cost that a class of weight 1 may spend in one DRR turn, and how far a class that waits for a
-    /// better batch may fall behind and still catch up, under either discipline. At least 1;
-    /// about what a large batch costs, in the unit of `cost`.
+    /// better batch may fall behind and still catch up. Both are multiplied by the weight. At least
+    /// 1; about what a large batch costs, in the unit of `cost`.
     pub quantum: u64,
     /// A class beyond a limit that may borrow does so only while fewer requests than this are in
     /// flight. At least 1: the device would idle otherwise.

@@ -325,6 +325,11 @@ fn check(settings: &SharingSettings) {
 }
 
 impl Shares {
+    #[cfg(test)]
+    pub(super) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
     fn twins(&self) -> Option<TwinsSettings> {
         match self.tree.settings.discipline {
             Discipline::Twins(twins) => Some(twins),

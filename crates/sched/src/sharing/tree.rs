@@ -348,6 +348,23 @@ impl Tree {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn siblings(
+        &self,
+        parent: NodeIndex,
+    ) -> impl Iterator<Item = (u128, NodeIndex)> + '_ {
+        let of_parent = self.order.iter_from(Place { parent, tag: 0, seq: 0 });
+        of_parent
+            .take_while(move |(place, _)| place.parent == parent)
+            .map(|(place, node)| (place.tag, node))
+    }
+
+    /// How many stand in the order, sleep, and are filed with a reservation.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [usize; 3] {
+        [self.order.len(), self.sleepers.len(), self.due.len()]
+    }
+
     fn place(&self, node: NodeIndex) -> Place {
         let this = &self.nodes[node];
         Place { parent: this.parent, tag: this.turn.tag, seq: this.turn.seq }

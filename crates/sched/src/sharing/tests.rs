@@ -1,0 +1,181 @@
+//! What must hold inside the tree after every call: the maps agree with the nodes, virtual time never goes back.
+
+use alloc::collections::BTreeMap;
+
+use forebay_units::{Bytes, ClassId, Direction, Nanos, Timestamp};
+
+use super::node::{Name, NodeIndex, State};
+use super::tree::{ROOT, Tree};
+use super::*;
+
+impl Tree {
+    fn all(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        self.names.iter().map(|(_, node)| node).chain([ROOT])
+    }
+
+    fn check(&self) {
+        let (mut queued, mut asleep, mut due) = (0, 0, 0);
+        for at in self.all() {
+            let node = &self.nodes[at];
+            let is_queued = node.state == State::Queued;
+            queued += usize::from(is_queued);
+            due += usize::from(node.due.is_some());
+            asleep += usize::from(match node.state {
+                State::Held { .. } => node.is_class(),
+                State::Throttled { .. } => true,
+                State::Away | State::Queued => false,
+            });
+            let is_in_order = self.siblings(node.parent).any(|(_, sibling)| sibling == at);
+            assert_eq!(is_queued, at != ROOT && is_in_order, "{:?}", node.name);
+            if node.is_class() {
+                assert_eq!(node.state == State::Away, node.family.ready == 0, "{:?}", node.name);
+                continue;
+            }
+            let children =
+                || self.all().filter(|child| *child != ROOT && self.nodes[*child].parent == at);
+            assert_eq!(children().count(), node.family.children as usize, "{:?}", node.name);
+            let in_order = self.siblings(at).count();
+            assert_eq!(in_order, node.family.queued as usize, "{:?}", node.name);
+            let sum = |of: fn(&super::node::Family) -> u32| -> u32 {
+                children().map(|child| of(&self.nodes[child].family)).sum()
+            };
+            assert_eq!(sum(|family| family.ready), node.family.ready, "{:?}", node.name);
+            assert_eq!(sum(|family| family.in_flight), node.family.in_flight, "{:?}", node.name);
+            let first = children().filter_map(|child| self.nodes[child].due).min();
+            assert_eq!(first, self.first_due(at).map(|(at, _)| at), "{:?}", node.name);
+            if at != ROOT && !matches!(node.state, State::Throttled { .. }) {
+                assert_eq!(is_queued, in_order > 0, "{:?}", node.name);
+            }
+            if is_queued {
+                assert_eq!(node.due, first, "{:?}", node.name);
+            }
+        }
+        assert_eq!(self.counts(), [queued, asleep, due], "order, sleepers, reservations");
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+fn share(random: &mut Random) -> ClassShare {
+    let limit = |random: &mut Random| {
+        (random.below(3) == 0)
+            .then(|| Rate { per_second: 1 + random.below(1 << 24), burst: random.below(1 << 16) })
+    };
+    let share = Share {
+        weight: 1 + random.below(9) as u32,
+        ops: limit(random),
+        bytes: limit(random),
+        cost: None,
+        at_limit: if random.below(2) == 0 { AtLimit::Wait } else { AtLimit::Borrow },
+    };
+    let group = [None, Some(GroupId(0)), Some(GroupId(1))][random.below(3) as usize];
+    ClassShare { share, reservation: random.below(2) * random.below(1 << 24), group }
+}
+
+fn discipline(random: &mut Random) -> Discipline {
+    let idle = [WindowIdle::Strict, WindowIdle::LendAfter(Nanos(500))][random.below(2) as usize];
+    let start = Timestamp(0);
+    let twins = TwinsSettings { window: Nanos(7_000), targets: 3, shift: 1, start, idle };
+    [Discipline::Sfq, Discipline::Drr, Discipline::Twins(twins)][random.below(3) as usize]
+}
+
+#[test]
+fn the_maps_agree_and_virtual_time_never_goes_back() {
+    for seed in 0..150 {
+        let mut random = Random(seed);
+        let settings = SharingSettings {
+            discipline: discipline(&mut random),
+            quantum: 1 + random.below(1 << 20),
+            capacity: Some(1 << 24),
+            ..SharingSettings::default()
+        };
+        let mut shares = Shares::new(settings);
+        let mut times: BTreeMap<Name, u128> = BTreeMap::new();
+        let mut in_flight = alloc::vec![0u32; 8];
+        let mut now = Timestamp(0);
+        for _ in 0..300 {
+            now = now + Nanos(random.below(20_000));
+            let index = random.below(8) as usize;
+            let class = ClassId(index as u32);
+            let work = Work {
+                direction: Direction::Read,
+                requests: 1,
+                bytes: Bytes(random.below(1 << 20)),
+            };
+            match random.below(16) {
+                0..3 => {
+                    let before = shares.tree().names.get(Name::Class(class));
+                    let was_away =
+                        before.is_none_or(|node| shares.tree().nodes[node].state == State::Away);
+                    shares.ready(now, class);
+                    let tree = shares.tree();
+                    let node =
+                        &tree.nodes[tree.names.get(Name::Class(class)).expect("it is ready")];
+                    let virtual_time = tree.nodes[node.parent].family.virtual_time;
+                    assert!(!was_away || node.turn.tag >= virtual_time, "no credit for an absence");
+                }
+                3 => shares.empty(now, class),
+                4 => shares.hold(now, class, now + Nanos(1 + random.below(50_000))),
+                5..9 => {
+                    if let Pick::Class(class) = shares.pick(now) {
+                        shares.charge(now, class, work);
+                        in_flight[class.0 as usize] += 1;
+                    }
+                }
+                9 => {
+                    shares.charge(now, class, work);
+                    in_flight[index] += 1;
+                }
+                10..12 if in_flight[index] > 0 => {
+                    in_flight[index] -= 1;
+                    shares.complete(now, class, 1);
+                }
+                12 => shares.amend(
+                    now,
+                    class,
+                    work,
+                    Work { bytes: Bytes(random.below(1 << 20)), ..work },
+                ),
+                13 => shares.configure(now, class, share(&mut random)).expect("it is in range"),
+                14 => {
+                    let group = GroupId(random.below(2) as u32);
+                    shares
+                        .configure_group(now, group, share(&mut random).share)
+                        .expect("it is in range");
+                }
+                15 => {
+                    shares.remove(now, class);
+                    shares.remove_group(now, GroupId(random.below(2) as u32));
+                }
+                _ => {}
+            }
+            shares.tree().check();
+            for node in shares.tree().all() {
+                let node = &shares.tree().nodes[node];
+                let before = times.insert(node.name, node.family.virtual_time);
+                let is_new = node.stats == ShareStats::default() && node.name != Name::Root;
+                assert!(
+                    is_new || before.is_none_or(|before| before <= node.family.virtual_time),
+                    "{:?}",
+                    node.name
+                );
+            }
+            if random.below(60) == 0 {
+                shares.switch(
+                    now,
+                    SharingSettings { discipline: discipline(&mut random), ..settings },
+                );
+                shares.tree().check();
+                times.clear();
+            }
+        }
+    }
+}
