@@ -57,7 +57,7 @@ pub fn compiled(name: &str, folder: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(format!("{name}.c"));
     let program = folder.join(name);
     let mut cc = Command::new("cc");
-    cc.args(["-O1", "-Wall", "-o"]).arg(&program).arg(&source);
+    cc.args(["-O1", "-Wall", "-pthread", "-o"]).arg(&program).arg(&source);
     assert!(
         cc.status().expect("cc is installed").success(),
         "{} does not compile",

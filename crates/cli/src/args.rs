@@ -21,7 +21,8 @@ Examples:
   forebay run -- tar cf backup.tar src      run tar; its I/O under this directory is scheduled
   forebay check /usr/bin/rsync              say beforehand what of a program can be scheduled
   forebay serve --listen-unix /run/fb.sock  serve many programs at once
-  forebay status unix:/run/fb.sock          see what it is doing
+  forebay status unix:/run/fb.sock          see who uses the storage, and how
+  forebay set unix:/run/fb.sock class climate weight=3   change how jobs share it
   forebay bench strided-read                measure";
 
 #[derive(Debug, Subcommand)]
@@ -31,7 +32,7 @@ pub(crate) enum Command {
     /// Serve programs on this host (Unix socket) and others (TCP) until told to stop
     Serve(ServeArgs),
     /// Ask a running forwarder what it is doing
-    Status(StatusArgs),
+    Status(crate::status::StatusArgs),
     /// Say what of a program can be scheduled, without running it
     Check(CheckArgs),
     /// Run a benchmark suite
@@ -128,25 +129,6 @@ pub(crate) struct ServeArgs {
     pub(crate) print_settings: bool,
     #[command(flatten)]
     pub(crate) settings: SettingFlags<true>,
-}
-
-const STATUS_HELP: &str = "\
-Examples:
-  forebay status unix:/run/forebay.sock
-  forebay status --json tcp:127.0.0.1:7070
-
-Exit code: 0 when the forwarder answered, 1 when it did not.";
-
-/// What `forebay status` is told.
-#[derive(Debug, Args)]
-#[command(after_help = STATUS_HELP)]
-pub(crate) struct StatusArgs {
-    /// The forwarder: unix:/path or tcp:address:port
-    #[arg(value_name = "ENDPOINT", env = "FOREBAY_ENDPOINT")]
-    pub(crate) endpoint: String,
-    /// Print the forwarder's answer as it is
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 const CHECK_HELP: &str = "\

@@ -7,6 +7,7 @@ use clap::Parser as _;
 mod args;
 mod bench;
 mod check;
+mod columns;
 mod console;
 mod failure;
 mod generate;

@@ -1,4 +1,4 @@
-//! Sizes for people to read.
+//! Sizes and times for people to read.
 
 use std::fmt;
 
@@ -18,6 +18,21 @@ impl fmt::Display for Size {
     }
 }
 
+/// A length of time in nanoseconds, shown with one decimal and the largest unit that fits.
+pub(crate) struct Length(pub(crate) u64);
+
+impl fmt::Display for Length {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+        match units.iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) => {
+                write!(f, "{}.{} {name}", self.0 / unit, self.0 % unit * 10 / unit)
+            }
+            None => write!(f, "{} ns", self.0),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -33,6 +48,20 @@ mod tests {
         ];
         for (bytes, text) in cases {
             assert_eq!(Size(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_length_takes_the_largest_unit_that_fits() {
+        let cases = [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_550, "1.5 us"),
+            (12_345_678, "12.3 ms"),
+            (3_600_000_000_000, "3600.0 s"),
+        ];
+        for (ns, text) in cases {
+            assert_eq!(Length(ns).to_string(), text);
         }
     }
 }
