@@ -28,6 +28,11 @@ impl<const LISTEN: bool> SettingFlags<LISTEN> {
             .filter(|d| LISTEN || !(d.key.starts_with("listen.") || d.key.starts_with("export.")))
     }
 
+    /// Adds what a command decides, as if its flag were given last.
+    pub(crate) fn set(&mut self, key: &'static str, value: &str) {
+        self.given.push((key, value.to_owned()));
+    }
+
     /// Settles the settings: the file, over it the environment, over it the flags, over all of
     /// it `decided`, which is what the command itself decides.
     pub(crate) fn resolve(&self, decided: &[(&str, String)]) -> Result<Settings, Failure> {
