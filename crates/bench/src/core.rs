@@ -4,6 +4,8 @@
 //! Each case is a process, `forebay-bench-core`: once on the processor, for times and
 //! allocations, and once under callgrind, for instructions. Times depend on the machine and on
 //! its caches; instructions show how the cost grows.
+//!
+//! A further process for each policy passes the same requests with and without a trace, in turns.
 
 use std::process::Command;
 
@@ -49,6 +51,8 @@ struct Printed {
     ns: Vec<f64>,
     requests: u64,
     allocations: u64,
+    recorded_ns: Vec<f64>,
+    event_bytes: Option<f64>,
 }
 
 /// Runs the suite.
@@ -79,9 +83,10 @@ pub(crate) fn run(
     }
     let cases = cases(&extent);
     let work = |case: &Case| (case.queued + extent.requests) as f64;
-    track.expect(cases.len(), cases.iter().map(work).sum());
+    let recorded = recorded_cases(&extent);
+    track.expect(cases.len() + recorded.len(), cases.iter().chain(&recorded).map(work).sum());
     for case in &cases {
-        let printed = time(programs, case, &extent)?;
+        let printed = time(programs, case, &extent, &[])?;
         let counted = counter.as_ref().map(|_| count(programs, case, &extent)).transpose()?;
         let rows = rows(case, &printed, counted);
         track.case(work(case), line(case, &rows));
@@ -89,6 +94,16 @@ pub(crate) fn run(
         report.raw.push(json!({
             "policy": case.policy.as_str(), "work": case.mix.name(), "queued": case.queued, "ns": printed.ns,
             "requests": printed.requests, "allocations": printed.allocations, "instructions": counted,
+        }));
+    }
+    for case in &recorded {
+        let printed = time(programs, case, &extent, &["record"])?;
+        let rows = recorded_rows(case, &printed);
+        track.case(work(case), line(case, &rows));
+        report.rows.extend(rows);
+        report.raw.push(json!({
+            "policy": case.policy.as_str(), "work": case.mix.name(), "queued": case.queued, "ns": printed.ns,
+            "recorded_ns": printed.recorded_ns, "event_bytes": printed.event_bytes,
         }));
     }
     ratios(&mut report, &extent);
@@ -105,6 +120,12 @@ fn cases(extent: &Extent) -> Vec<Case> {
     cases
 }
 
+/// Each policy with a short queue, where the scheduler itself takes least.
+fn recorded_cases(extent: &Extent) -> Vec<Case> {
+    let case = |policy| Case { policy, mix: Mix::Reads, queued: extent.queued[0] };
+    PolicyName::ALL.map(case).into()
+}
+
 /// The arguments of one case. To be in its steady state, every queued request is replaced once.
 fn arguments(case: &Case, warm_up: u64, requests: u64, rounds: u64) -> Vec<String> {
     let names = [case.policy.to_string(), case.mix.name().to_owned()];
@@ -114,10 +135,15 @@ fn arguments(case: &Case, warm_up: u64, requests: u64, rounds: u64) -> Vec<Strin
         .collect()
 }
 
-fn time(programs: &Programs, case: &Case, extent: &Extent) -> Result<Printed, Error> {
+fn time(
+    programs: &Programs,
+    case: &Case,
+    extent: &Extent,
+    words: &[&str],
+) -> Result<Printed, Error> {
     let mut command = Command::new(programs.core()?);
     let warm_up = case.queued.max(extent.requests);
-    command.args(arguments(case, warm_up, extent.requests, extent.rounds));
+    command.args(arguments(case, warm_up, extent.requests, extent.rounds)).args(words);
     let (printed, _) = output(command)?;
     serde_json::from_str(&printed)
         .map_err(|error| Error::failed(format!("forebay-bench-core: {error}: {printed}")))
@@ -181,6 +207,18 @@ fn rows(case: &Case, printed: &Printed, counted: Option<f64>) -> Vec<Row> {
     rows
 }
 
+/// What recording costs: both times of one process.
+fn recorded_rows(case: &Case, printed: &Printed) -> Vec<Row> {
+    let parameters = [("policy", Value::from(case.policy.to_string().to_lowercase()))];
+    let row = |name, unit, values: &[f64]| Row::median(name, unit, &parameters, values);
+    let mut rows = vec![
+        row("unrecorded", "ns/request", &printed.ns),
+        row("recorded", "ns/request", &printed.recorded_ns),
+    ];
+    rows.extend(printed.event_bytes.map(|bytes| row("event", "bytes", &[bytes])));
+    rows
+}
+
 fn line(case: &Case, rows: &[Row]) -> String {
     let values: Vec<String> =
         rows.iter().map(|row| format!("{:.0} {}", row.value, row.unit)).collect();
@@ -201,10 +239,18 @@ fn ratios(report: &mut Report, extent: &Extent) {
     };
     let (time, allocations) = (largest("time"), largest("allocations"));
     let instructions = largest("instructions");
+    let event_bytes = largest("event");
+    let added = PolicyName::ALL.iter().filter_map(|policy| {
+        let policy = [("policy", Value::from(policy.to_string().to_lowercase()))];
+        Some(report.value("recorded", &policy)? - report.value("unrecorded", &policy)?)
+    });
+    let added_ns = added.reduce(f64::max);
     let growths = ["time", "instructions"].map(|name| growth(report, name, extent));
     report.ratio("ns_a_request_max", time);
     report.ratio("instructions_a_request_max", instructions);
     report.ratio("allocations_max", allocations);
+    report.ratio("recording_ns_a_request_max", added_ns);
+    report.ratio("recording_bytes_an_event_max", event_bytes);
     for (name, growth) in ["time", "instructions"].into_iter().zip(growths) {
         report.ratio(format!("{name}_growth_over_log_max"), growth);
     }
@@ -232,14 +278,32 @@ mod tests {
         let mut report = Report::new("core");
         for (queued, ns) in [(1_000, 100.0), (1_000_000, 150.0)] {
             let case = Case { policy: PolicyName::Aioli, mix: Mix::Reads, queued };
-            let printed = Printed { ns: vec![ns], requests: 1, allocations: 0 };
-            report.rows.extend(rows(&case, &printed, Some(ns * 3.0)));
+            let (recorded_ns, event_bytes) = (Vec::new(), None);
+            let ns = vec![ns];
+            let printed =
+                Printed { ns: ns.clone(), requests: 1, allocations: 0, recorded_ns, event_bytes };
+            report.rows.extend(rows(&case, &printed, Some(ns[0] * 3.0)));
         }
         ratios(&mut report, &WHOLE);
         assert_eq!(report.ratios["ns_a_request_max"], 150.0);
         assert_eq!(report.ratios["instructions_a_request_max"], 450.0);
         assert_eq!(report.ratios["allocations_max"], 0.0);
         assert!((report.ratios["time_growth_over_log_max"] - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn recording_is_what_a_trace_adds_within_one_process() {
+        let mut report = Report::new("core");
+        for (policy, ns) in [(PolicyName::To, 100.0), (PolicyName::Aioli, 150.0)] {
+            let case = Case { policy, mix: Mix::Reads, queued: 1_000 };
+            let recorded_ns = vec![ns + 40.0, ns + 50.0, ns * 9.0];
+            let (ns, event_bytes) = (vec![ns, ns, ns * 9.0], Some(8.0));
+            let printed = Printed { ns, requests: 1, allocations: 0, recorded_ns, event_bytes };
+            report.rows.extend(recorded_rows(&case, &printed));
+        }
+        ratios(&mut report, &WHOLE);
+        assert_eq!(report.ratios["recording_ns_a_request_max"], 50.0);
+        assert_eq!(report.ratios["recording_bytes_an_event_max"], 8.0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use forebay_sched::{
     Access, Batch, Bypass, Decision, PolicyName, PolicySettings, Request, Room, Scheduler,
     SchedulerOptions, build,
 };
+use forebay_trace::{Recorder, RecorderOptions, Traced};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Offset, Timestamp};
 
 const CLIENTS: u64 = 32;
@@ -47,10 +48,11 @@ impl Mix {
 
 /// A scheduler that always has the same number of requests queued.
 pub struct Loop {
-    scheduler: Scheduler,
+    scheduler: Traced,
     streams: Streams,
     batch: Batch,
     now: Timestamp,
+    recorded_bytes: u64,
 }
 
 impl Loop {
@@ -63,12 +65,28 @@ impl Loop {
         };
         let scheduler = Scheduler::new(options, build(policy, &PolicySettings::default()));
         let streams = Streams { mix, next: vec![0; STREAMS as usize] };
-        let mut this = Self { scheduler, streams, batch: Batch::new(), now: Timestamp(0) };
+        let scheduler = Traced::from(scheduler);
+        let mut this =
+            Self { scheduler, streams, batch: Batch::new(), now: Timestamp(0), recorded_bytes: 0 };
         // All streams in turn, in an order that is not theirs.
         for turn in 0..queued as u64 {
             this.submit(turn * 89 % STREAMS);
         }
         this
+    }
+
+    /// Records from now on; blocks are sealed and given back as soon as they are full.
+    pub fn record(&mut self) {
+        let next_seq = self.scheduler.stats().submitted;
+        self.recorded_bytes = 0;
+        self.scheduler.attach(Recorder::new(RecorderOptions::default(), next_seq));
+    }
+
+    /// Records no more; how many bytes an event took.
+    pub fn end_record(&mut self) -> Option<f64> {
+        let (blocks, totals) = self.scheduler.detach()?.finish();
+        let bytes = blocks.map(|mut block| block.seal().len()).sum::<usize>() as u64;
+        Some((self.recorded_bytes + bytes) as f64 / totals.events.max(1) as f64)
     }
 
     /// Lets at least `requests` requests pass, and returns how many did: each is decided upon,
@@ -78,7 +96,10 @@ impl Loop {
         while passed < requests {
             self.now.0 += STEP_NS;
             match self.scheduler.next(self.now, &mut self.batch) {
-                Decision::Dispatch => passed += self.finish(),
+                Decision::Dispatch => {
+                    passed += self.finish();
+                    self.write_blocks();
+                }
                 Decision::Wait { until } => self.now = until,
                 Decision::Idle => unreachable!("something is always queued"),
             }
@@ -86,11 +107,19 @@ impl Loop {
         passed
     }
 
+    fn write_blocks(&mut self) {
+        let Some(recorder) = self.scheduler.recorder() else { return };
+        while let Some(mut block) = recorder.take_block() {
+            self.recorded_bytes += block.seal().len() as u64;
+            recorder.give_back(block);
+        }
+    }
+
     fn finish(&mut self) -> u64 {
         let batch = std::mem::take(&mut self.batch);
         for member in batch.members() {
             let moved = member.request.range.length();
-            self.scheduler.complete(self.now, member.id, moved).expect("it is in flight");
+            self.scheduler.complete(self.now, member.id, moved, 0).expect("it is in flight");
             self.submit(member.request.tag);
         }
         self.batch = batch;

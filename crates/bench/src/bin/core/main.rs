@@ -28,13 +28,14 @@ fn main() -> ExitCode {
     }
 }
 
-const USAGE: &str = "POLICY MIX QUEUED WARM_UP REQUESTS ROUNDS [record]";
-
 fn run() -> Result<String, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let ([policy, mix, queued, warm_up, requests, rounds], records) = match &arguments[..] {
-        [six @ .., word] if six.len() == 6 && word == "record" => (six.try_into()?, true),
-        six => (six.try_into().map_err(|_| USAGE)?, false),
+    let (case, records) = match arguments.split_last() {
+        Some((word, case)) if word == "record" => (case, true),
+        _ => (&arguments[..], false),
+    };
+    let [policy, mix, queued, warm_up, requests, rounds] = case else {
+        return Err("POLICY MIX QUEUED WARM_UP REQUESTS ROUNDS [record]".into());
     };
     let mix = Mix::by_name(mix).ok_or("MIX: reads or mixed")?;
     let mut work = Loop::new(policy.parse()?, mix, queued.parse()?);
