@@ -41,9 +41,9 @@ bool agios_init(void *process_request_user(int64_t req_id),
 		char *config_file,
 		int32_t max_queue_id);
 
-/* Stops the library and waits for the call-back that is running. Requests that are still queued
- * are dropped, and standard error says how many. May follow a failed agios_init; agios_init may
- * follow it. Not to be called from a call-back.
+/* Stops the library and waits for the call-back that is running, which may still release. Requests
+ * that are still queued are dropped, and standard error says how many. May follow a failed
+ * agios_init; agios_init may follow it. Not to be called from a call-back.
  */
 void agios_exit(void);
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use forebay_controller::FileKey;
 use forebay_units::{Bytes, Direction, OFFSET_MAX, Offset};
@@ -112,6 +112,9 @@ pub(crate) fn init(
 
 /// Without a library there is nothing to end, which is no failure.
 pub(crate) fn exit() -> Result<(), Failure> {
+    /// Held by the one who ends the library; it is there for releases until its thread has ended.
+    static ENDING: Mutex<()> = Mutex::new(());
+
     if STATE.load(Ordering::Acquire) != RUNS {
         return Ok(());
     }
@@ -119,13 +122,12 @@ pub(crate) fn exit() -> Result<(), Failure> {
         say("agios_exit: called from inside a call-back, which it would wait for; nothing is done");
         return Err(Failure::Invalid);
     }
-    let mut running = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
-    let library = running.take();
-    STATE.store(STOPPED, Ordering::Release);
-    drop(running);
-    if let Some(library) = library {
+    let _ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(library) = running() {
         library.stop();
     }
+    STATE.store(STOPPED, Ordering::Release);
+    *RUNNING.write().unwrap_or_else(PoisonError::into_inner) = None;
     Ok(())
 }
 
@@ -152,7 +154,7 @@ pub(crate) fn cancel(file: &[u8], kind: i32, length: i64, offset: i64) -> Result
 }
 
 pub(crate) fn metrics() -> Result<Snapshot, Failure> {
-    running()?.metrics()
+    Ok(running()?.metrics())
 }
 
 /// Called in a forked child.

@@ -154,7 +154,7 @@ impl Library {
 
     /// The program is done with a request.
     pub(crate) fn release(&self, name: &Name) -> Result<(), Failure> {
-        let mut book = self.running_book()?;
+        let mut book = self.book();
         let ticket = book.requests.release(name).ok_or(Failure::Unknown)?;
         book.metrics.released(name.file, name.length);
         match &self.controller {
@@ -167,7 +167,7 @@ impl Library {
 
     /// The program no longer wants a request.
     pub(crate) fn cancel(&self, name: &Name) -> Result<(), Failure> {
-        let mut book = self.running_book()?;
+        let mut book = self.book();
         let ticket = book.requests.cancel(name).map_err(|refusal| match refusal {
             Refusal::Unknown => Failure::Unknown,
             Refusal::InFlight => Failure::InFlight,
@@ -176,8 +176,8 @@ impl Library {
         controller.cancel(ticket).map_err(Failure::from)
     }
 
-    pub(crate) fn metrics(&self) -> Result<Snapshot, Failure> {
-        Ok(self.running_book()?.metrics.take())
+    pub(crate) fn metrics(&self) -> Snapshot {
+        self.book().metrics.take()
     }
 
     /// Adds a request to be scheduled.
@@ -322,6 +322,7 @@ impl Library {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The book, if it takes requests.
     fn running_book(&self) -> Result<MutexGuard<'_, Book>, Failure> {
         let book = self.book();
         if book.is_stopped { Err(Failure::NotRunning) } else { Ok(book) }

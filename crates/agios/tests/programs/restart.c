@@ -9,6 +9,20 @@ static void *from_inside(int64_t id)
 	return record(id);
 }
 
+static int was_last;
+
+/* Returns only when the end has begun, which refuses requests. */
+static void *last(int64_t id)
+{
+	record(id);
+	while (agios_add_request("g", RT_READ, 0, 1, 907, 0))
+		REQUIRE(agios_cancel_request("g", RT_READ, 1, 0));
+	REQUIRE(errno == ENXIO);
+	REQUIRE(agios_release_request("f", RT_READ, 1, 0));
+	was_last = 1;
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	alarm(DEADLINE_S);
@@ -48,6 +62,14 @@ int main(int argc, char **argv)
 	REQUIRE(agios_add_request("f", RT_READ, 0, 1, 903, 0));
 	wait_for(&recorded_count, 122);
 	REQUIRE(agios_release_request("f", RT_READ, 1, 0));
+	/* While the end waits for the call-back that runs, that one may release, but not add. */
+	agios_exit();
+	REQUIRE(agios_init(last, NULL, argv[1], 2));
+	REQUIRE(agios_add_request("f", RT_READ, 0, 1, 906, 0));
+	wait_for(&recorded_count, 123);
+	agios_exit();
+	REQUIRE(was_last);
+	REQUIRE(agios_init(from_inside, NULL, argv[1], 2));
 	/* A forked child has the memory, but not the thread. */
 	pid_t child = fork();
 	REQUIRE(child >= 0);
@@ -61,7 +83,7 @@ int main(int argc, char **argv)
 	int status = 1;
 	REQUIRE(waitpid(child, &status, 0) == child && status == 0);
 	REQUIRE(agios_add_request("f", RT_READ, 0, 1, 905, 0));
-	wait_for(&recorded_count, 123);
+	wait_for(&recorded_count, 124);
 	agios_exit();
 	return 0;
 }
