@@ -1,1 +1,25 @@
-//! The C library: `forebay.h` over the controller.
+//! The C library, `libforebay`: `forebay.h` over the controller.
+//!
+//! ```text
+//!   abi.rs        the types of forebay.h
+//!   sys.rs        its functions: pointers become values, panics and errors become numbers
+//!   handle.rs     what they do
+//!   settings.rs   what can be set while a controller works
+//!   outside.rs    policies from outside
+//! ```
+//!
+//! The header is generated from `abi.rs` and `sys.rs`: what stands above an item here stands above
+//! it there.
+
+pub mod abi;
+mod defaults;
+mod delivery;
+mod failure;
+mod handle;
+mod outside;
+mod pointer;
+mod settings;
+mod statistics;
+pub mod sys;
+
+pub use handle::forebay;

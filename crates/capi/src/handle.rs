@@ -1,0 +1,453 @@
+//! A controller as C holds it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use forebay_controller::{
+    Controller, Delivery, Detail, FileKey, Hint, Notice, Options, Submission, Ticket,
+};
+use forebay_sched::policies::aioli::AioliSettings;
+use forebay_sched::sharing::{
+    AtLimit, ClassShare, Discipline, GroupId, Rate, Share, SharingSettings, TwinsSettings,
+    WindowIdle,
+};
+use forebay_sched::{
+    Access, Bypass, ClassError, ClassOptions, GuardMode, Limits, PolicySettings, Scheduler,
+    SchedulerOptions,
+};
+use forebay_stats::LedgerOptions;
+use forebay_trace::{Header, Totals};
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Nanos, OFFSET_MAX, Offset, Timestamp};
+
+use crate::abi::*;
+use crate::delivery::CallBacks;
+use crate::failure::Failure;
+use crate::outside::Outside;
+use crate::settings::{Choice, Settings, number};
+
+/// One scheduler and what belongs to it. Any number of threads may use one, and a process may have
+/// any number of them.
+#[allow(non_camel_case_types)]
+pub struct forebay {
+    controller: Controller,
+    settings: Mutex<(u64, Settings)>,
+    has_classes: bool,
+}
+
+/// A choice by number, or what is wrong with it.
+fn choose<T: Copy>(key: &str, value: u32, all: &[T]) -> Result<T, Failure> {
+    all.get(value as usize).copied().ok_or_else(|| {
+        Failure::invalid(format_args!("{key} = {value}: not from 0 to {}", all.len() - 1))
+    })
+}
+
+fn within(key: &str, value: u64, least: u64, most: u64) -> Result<u64, Failure> {
+    if (least..=most).contains(&value) {
+        return Ok(value);
+    }
+    Err(Failure::invalid(format_args!("{key} = {value}: not from {least} to {most}")))
+}
+
+const REQUESTS_MAX: u64 = 1 << 24;
+const SECOND: u64 = 1_000_000_000;
+
+impl forebay {
+    /// A controller as `options` want it; `call_backs` are theirs.
+    pub(crate) fn create(
+        options: &forebay_options,
+        policy: &str,
+        call_backs: Option<CallBacks>,
+    ) -> Result<Box<Self>, Failure> {
+        let delivery = match (options.delivery, &call_backs) {
+            (FOREBAY_DELIVER_CALL_BACK, Some(call_backs)) => {
+                Delivery::CallBack(Box::new(call_backs.clone()))
+            }
+            (FOREBAY_DELIVER_CALL_BACK, None) => Delivery::Wait,
+            (FOREBAY_DELIVER_POLL, None) => Delivery::Poll,
+            (FOREBAY_DELIVER_POLL, Some(_)) => {
+                return Err(Failure::invalid(
+                    "on_batch, on_request: not used by polling; leave them NULL",
+                ));
+            }
+            (other, _) => {
+                return Err(Failure::invalid(format_args!("delivery = {other}: not from 0 to 1")));
+            }
+        };
+        let settings = read_settings(options, policy)?;
+        let within_controller = read_options(options)?;
+        let classes = read_classes(options)?;
+        let controller = match &classes {
+            None => Controller::new(&within_controller, settings.policy()?, delivery)?,
+            Some(classes) => {
+                Controller::with_classes(&within_controller, classes, settings.source()?, delivery)?
+            }
+        };
+        let this = Box::new(Self {
+            controller,
+            settings: Mutex::new((0, settings)),
+            has_classes: classes.is_some(),
+        });
+        if let Some(call_backs) = call_backs {
+            call_backs.introduce(&this);
+        }
+        Ok(this)
+    }
+
+    pub(crate) fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    pub(crate) fn submit(&self, request: &forebay_request) -> Result<Ticket, Failure> {
+        Ok(self.controller.submit(&submission(request)?)?)
+    }
+
+    /// Changes a setting.
+    pub(crate) fn set(&self, key: &str, value: &str) -> Result<(), Failure> {
+        if key == "depth" {
+            let depth = number(key, value, 1, REQUESTS_MAX)?;
+            return Ok(self.controller.set_depth(depth as usize)?);
+        }
+        self.change_settings(key, value, |settings| settings.with(key, value))
+    }
+
+    /// Puts a policy of the program in charge.
+    pub(crate) fn use_policy(&self, outside: Outside) -> Result<(), Failure> {
+        let (name, outside) = (outside.name().to_owned(), Arc::new(outside));
+        self.change_settings("policy", &name, |settings| {
+            Ok(Settings { choice: Choice::Outside(Arc::clone(&outside)), ..settings.clone() })
+        })
+    }
+
+    fn change_settings(
+        &self,
+        key: &str,
+        value: &str,
+        change: impl Fn(&Settings) -> Result<Settings, Failure>,
+    ) -> Result<(), Failure> {
+        loop {
+            // Neither lock is held while a policy is made: that may be the program's own code.
+            let (version, before) = self.settings().clone();
+            let after = change(&before)?;
+            if self.switch(key, value, version, after)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts settings in charge, unless others were meanwhile; whether it did.
+    fn switch(
+        &self,
+        key: &str,
+        value: &str,
+        version: u64,
+        after: Settings,
+    ) -> Result<bool, Failure> {
+        let keep = |after: Settings| {
+            let mut settings = self.settings();
+            let is_latest = settings.0 == version;
+            if is_latest {
+                *settings = (version + 1, after);
+            }
+            is_latest
+        };
+        if !self.has_classes {
+            let mut policy = Some(after.policy()?);
+            // The old policy is dropped by nobody who holds a lock.
+            let old = self.controller.configure(key, value, |scheduler, now| {
+                keep(after)
+                    .then(|| policy.take().map(|policy| scheduler.switch_policy(now, policy)))
+            })?;
+            return Ok(old.is_some());
+        }
+        let source = after.source()?;
+        let switched = self.controller.configure(key, value, |scheduler, now| {
+            keep(after).then(|| scheduler.switch_policies(now, source))
+        })?;
+        switched.transpose().map_err(class_failure).map(|done| done.is_some())
+    }
+
+    fn settings(&self) -> MutexGuard<'_, (u64, Settings)> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of the policy in charge.
+    pub(crate) fn policy_name(&self) -> Result<String, Failure> {
+        let state = self.controller.snapshot(Detail::Counters)?;
+        Ok(match &self.settings().1.choice {
+            Choice::Outside(outside) if state.policy_fault.is_none() => outside.name().to_owned(),
+            _ => state.policy.to_owned(),
+        })
+    }
+
+    pub(crate) fn set_class(
+        &self,
+        class: u32,
+        share: Option<&forebay_share>,
+    ) -> Result<(), Failure> {
+        let text = text_of(share);
+        let key = format!("class {class}");
+        let id = ClassId(class);
+        match share {
+            Some(share) => {
+                let share = class_share(share)?;
+                self.configure(&key, &text, move |scheduler, now| {
+                    scheduler.configure_class(now, id, share)
+                })
+            }
+            None => self.configure(&key, &text, move |scheduler, now| {
+                scheduler.release_class(now, id).map(|_| ())
+            }),
+        }
+    }
+
+    pub(crate) fn set_group(
+        &self,
+        group: u32,
+        share: Option<&forebay_share>,
+    ) -> Result<(), Failure> {
+        let text = text_of(share);
+        let key = format!("group {group}");
+        let id = GroupId(group);
+        match share {
+            Some(share) if share.has_group != 0 || share.reserved_per_second != 0 => Err(
+                Failure::invalid("has_group, reserved_per_second: not for groups; leave them 0"),
+            ),
+            Some(share) => {
+                let share = class_share(share)?.share;
+                self.configure(&key, &text, move |scheduler, now| {
+                    scheduler.configure_group(now, id, share)
+                })
+            }
+            None => self.configure(&key, &text, move |scheduler, now| {
+                scheduler.release_group(now, id).map(|_| ())
+            }),
+        }
+    }
+
+    fn configure(
+        &self,
+        key: &str,
+        value: &str,
+        change: impl FnOnce(&mut Scheduler, Timestamp) -> Result<(), ClassError>,
+    ) -> Result<(), Failure> {
+        self.controller.configure(key, value, change)?.map_err(class_failure)
+    }
+
+    pub(crate) fn hint(
+        &self,
+        hint: u32,
+        file: Option<forebay_file>,
+        ns: u64,
+    ) -> Result<(), Failure> {
+        let hint = match (hint, file) {
+            (FOREBAY_HINT_MORE, _) => Hint::MoreFollows(Nanos(within("ns", ns, 0, SECOND)?)),
+            (FOREBAY_HINT_NO_MORE, _) => Hint::NoMore,
+            (FOREBAY_HINT_FORGET, Some(file)) => Hint::Forget(key_of(file)),
+            (FOREBAY_HINT_FORGET, None) => {
+                return Err(Failure::invalid("file = NULL: name the file that is to be forgotten"));
+            }
+            (other, _) => {
+                return Err(Failure::invalid(format_args!("hint = {other}: not from 1 to 3")));
+            }
+        };
+        Ok(self.controller.hint(hint)?)
+    }
+
+    pub(crate) fn record(&self, path: &str, memory: u64) -> Result<(), Failure> {
+        let memory = within("memory", memory, 128 << 10, 1 << 30)?;
+        let header = Header {
+            source: format!("libforebay {}", env!("CARGO_PKG_VERSION")),
+            clock_base_ns: 0,
+            settings: Vec::new(),
+        };
+        let recorded = self.controller.record(Path::new(path), &header, memory as usize);
+        recorded.map_err(|error| {
+            Failure::new(Failure::from(error).errno(), format_args!("{path}: {error}"))
+        })
+    }
+
+    pub(crate) fn end_record(&self) -> Result<Totals, Failure> {
+        Ok(self.controller.end_record()?)
+    }
+
+    /// Ends a controller that has no requests; otherwise hands it back.
+    pub(crate) fn destroy(this: Box<Self>) -> Result<(), (Box<Self>, Failure)> {
+        match this.controller.close() {
+            Ok(()) => Ok(()),
+            Err(error) => Err((this, error.into())),
+        }
+    }
+}
+
+/// Nanoseconds to wait; for ever if negative.
+pub(crate) fn timeout(ns: i64) -> Option<Duration> {
+    u64::try_from(ns).ok().map(Duration::from_nanos)
+}
+
+fn class_failure(error: ClassError) -> Failure {
+    Failure::invalid(error)
+}
+
+pub(crate) fn key_of(file: forebay_file) -> FileKey {
+    FileKey { high: file.high, low: file.low }
+}
+
+const ACCESSES: [Access; 4] = [Access::Read, Access::Write, Access::Alone, Access::Sync];
+
+/// The number of an operation.
+pub(crate) fn operation_of(access: Access) -> u32 {
+    match access {
+        Access::Read => FOREBAY_READ,
+        Access::Write => FOREBAY_WRITE,
+        Access::Alone => FOREBAY_ALONE,
+        Access::Sync => FOREBAY_SYNC,
+    }
+}
+
+fn submission(request: &forebay_request) -> Result<Submission, Failure> {
+    let access = choose("operation", request.operation, &ACCESSES)?;
+    let notice = choose("flags", request.flags, &[Notice::Deliver, Notice::Wait])?;
+    if request.class_id == u32::MAX {
+        return Err(Failure::invalid(
+            "class_id = 2^32 - 1: that stands for all classes without a place",
+        ));
+    }
+    let start = Offset(request.offset);
+    let range = match access {
+        Access::Sync => ByteRange::default(),
+        Access::Alone if request.length == 0 => ByteRange::from_start(start),
+        _ => {
+            let end = request.offset.checked_add(request.length).map(Offset);
+            let end = end.filter(|end| *end <= OFFSET_MAX).ok_or_else(|| {
+                Failure::new(
+                    libc::EOVERFLOW,
+                    format_args!(
+                        "offset {} + length {} is beyond 2^63 - 1",
+                        request.offset, request.length
+                    ),
+                )
+            })?;
+            ByteRange { start, end }
+        }
+    };
+    Ok(Submission {
+        id: request.id,
+        file: key_of(request.file),
+        access,
+        range,
+        client: ClientId(request.client),
+        class: ClassId(request.class_id),
+        notice,
+    })
+}
+
+fn read_settings(options: &forebay_options, policy: &str) -> Result<Settings, Failure> {
+    let limits = Limits {
+        run_bytes_max: Bytes(within("run_bytes_max", options.run_bytes_max, 4 << 10, 1 << 30)?),
+        run_requests_max: within("run_requests_max", options.run_requests_max.into(), 1, 65_536)?
+            as u32,
+        batch_bytes_max: Bytes(within(
+            "batch_bytes_max",
+            options.batch_bytes_max,
+            4 << 10,
+            4 << 30,
+        )?),
+        wait_max: Nanos(within("wait_ns", options.wait_ns, 0, SECOND)?),
+    };
+    let aioli = AioliSettings::default();
+    // A quantum beyond the largest run means the same as that run.
+    let quantum_bytes = aioli.quantum_bytes.min(limits.run_bytes_max);
+    let quantum_bytes_min = aioli.quantum_bytes_min.min(quantum_bytes);
+    let parameters = PolicySettings {
+        aioli: AioliSettings { quantum_bytes, quantum_bytes_min, ..aioli },
+        ..PolicySettings::from(limits)
+    };
+    let settings = Settings { choice: Choice::read(policy)?, parameters };
+    settings.check()?;
+    Ok(settings)
+}
+
+fn read_options(options: &forebay_options) -> Result<Options, Failure> {
+    let guards = [GuardMode::Overlap, GuardMode::Client, GuardMode::File, GuardMode::None];
+    let queue = within("queue_requests_max", options.queue_requests_max, 1, REQUESTS_MAX)?;
+    let rows = within("account_rows", options.account_rows.into(), 0, 65_536)? as usize;
+    Ok(Options {
+        scheduler: SchedulerOptions {
+            guard: choose("guard", options.guard, &guards)?,
+            large_bytes: (options.large_bytes > 0).then_some(Bytes(options.large_bytes)),
+            bypass: choose("no_bypass", options.no_bypass, &[Bypass::WhenIdle, Bypass::Never])?,
+            queue_requests_max: queue as usize,
+        },
+        depth: within("depth", options.depth, 1, REQUESTS_MAX)? as usize,
+        idle_files_max: within("idle_files_max", options.idle_files_max, 0, REQUESTS_MAX)? as usize,
+        ledger: (rows > 0).then_some(LedgerOptions { classes_max: rows, files_max: rows }),
+    })
+}
+
+fn read_classes(options: &forebay_options) -> Result<Option<ClassOptions>, Failure> {
+    let twins = |idle| -> Result<Discipline, Failure> {
+        let window = within("twins_window_ns", options.twins_window_ns, 1_000, 60 * SECOND)?;
+        let targets = within("twins_targets", options.twins_targets.into(), 1, 65_534)?;
+        Ok(Discipline::Twins(TwinsSettings {
+            window: Nanos(window),
+            targets: targets as u32,
+            shift: 0,
+            start: Timestamp(0),
+            idle,
+        }))
+    };
+    let discipline = match options.sharing {
+        FOREBAY_SHARE_NONE => return Ok(None),
+        FOREBAY_SHARE_SFQ => Discipline::Sfq,
+        FOREBAY_SHARE_DRR => Discipline::Drr,
+        FOREBAY_SHARE_TWINS_STRICT => twins(WindowIdle::Strict)?,
+        FOREBAY_SHARE_TWINS => twins(WindowIdle::LendAfter(Nanos(options.twins_idle_ns)))?,
+        other => return Err(Failure::invalid(format_args!("sharing = {other}: not from 0 to 4"))),
+    };
+    let defaults = ClassOptions::default();
+    Ok(Some(ClassOptions {
+        sharing: SharingSettings { discipline, ..SharingSettings::default() },
+        classes_max: within("classes_max", options.classes_max.into(), 1, 65_534)? as usize,
+        class_requests_max: within(
+            "class_requests_max",
+            options.class_requests_max,
+            1,
+            REQUESTS_MAX,
+        )? as usize,
+        ..defaults
+    }))
+}
+
+fn class_share(share: &forebay_share) -> Result<ClassShare, Failure> {
+    let rate = |per_second, burst| (per_second > 0).then_some(Rate { per_second, burst });
+    let in_group = choose("has_group", share.has_group, &[false, true])?;
+    Ok(ClassShare {
+        share: Share {
+            weight: share.weight,
+            ops: rate(share.requests_per_second, share.requests_burst),
+            bytes: rate(share.bytes_per_second, share.bytes_burst),
+            cost: None,
+            at_limit: choose("at_limit", share.at_limit, &[AtLimit::Borrow, AtLimit::Wait])?,
+        },
+        reservation: share.reserved_per_second,
+        group: in_group.then_some(GroupId(share.group)),
+    })
+}
+
+/// A share as a trace tells it.
+fn text_of(share: Option<&forebay_share>) -> String {
+    let Some(share) = share else { return "none".to_owned() };
+    let mut text = format!("weight {}", share.weight);
+    let numbers = [
+        ("requests/s", share.requests_per_second),
+        ("bytes/s", share.bytes_per_second),
+        ("reserved bytes/s", share.reserved_per_second),
+    ];
+    for (name, value) in numbers.into_iter().filter(|(_, value)| *value > 0) {
+        // Writing to a text cannot fail.
+        _ = write!(text, ", {value} {name}");
+    }
+    text
+}

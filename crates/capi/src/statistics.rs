@@ -1,0 +1,157 @@
+//! Statistics as C gets them: a struct of counters, and a text in JSON with everything.
+
+use forebay_controller::Snapshot;
+use forebay_sched::ClassStats;
+use forebay_stats::{Account, ClassAccount, Histogram, Ranked};
+use forebay_units::{Nanos, Timestamp};
+use serde_json::{Value, json};
+
+use crate::abi::forebay_counters;
+
+/// The counters.
+pub(crate) fn counters(of: &Snapshot) -> forebay_counters {
+    let counted = &of.scheduler;
+    forebay_counters {
+        size: size_of::<forebay_counters>(),
+        submitted: counted.submitted,
+        rejected: counted.rejected,
+        bypassed: counted.bypassed,
+        skipped: counted.skipped,
+        blocked: counted.blocked,
+        batches: counted.batches,
+        merged: counted.merged,
+        waits: counted.waits,
+        waited_ns: counted.waited.0,
+        queued_ns: counted.queued.0,
+        completed: counted.completed,
+        cancelled: counted.cancelled,
+        taken_back: counted.drained,
+        switches: counted.switches,
+        queued_now: of.queued_count as u64,
+        blocked_now: of.blocked_count as u64,
+        in_flight_now: of.in_flight_count as u64,
+        files_now: of.files_count as u64,
+        policy_failed: u64::from(fault(of).is_some()),
+    }
+}
+
+fn fault(of: &Snapshot) -> Option<String> {
+    let of_classes = of.classes.iter().find_map(|class| class.policy_fault);
+    of.policy_fault.or(of_classes).map(|fault| fault.to_string())
+}
+
+/// Everything: counters, classes, and accounts by class and file if they are kept.
+pub(crate) fn text(of: &Snapshot, policy: &str) -> String {
+    let counters = counters(of);
+    let mut all = json!({
+        "policy": policy,
+        "policy_fault": fault(of),
+        "requests_submitted": counters.submitted,
+        "requests_rejected": counters.rejected,
+        "requests_bypassed": counters.bypassed,
+        "requests_skipped": counters.skipped,
+        "requests_blocked": counters.blocked,
+        "requests_merged": counters.merged,
+        "requests_completed": counters.completed,
+        "requests_cancelled": counters.cancelled,
+        "requests_taken_back": counters.taken_back,
+        "requests_queued_now": counters.queued_now,
+        "requests_blocked_now": counters.blocked_now,
+        "requests_in_flight_now": counters.in_flight_now,
+        "batches": counters.batches,
+        "waits": counters.waits,
+        "waited_ns": counters.waited_ns,
+        "queued_ns": counters.queued_ns,
+        "policy_switches": counters.switches,
+        "files_now": counters.files_now,
+    });
+    if !of.classes.is_empty() {
+        all["classes"] = of.classes.iter().map(class).collect();
+    }
+    if let Some(accounts) = &of.accounts {
+        let class = |row: &Ranked<ClassAccount>| class_account(&row.account, of.taken);
+        all["accounts_by_class"] = rows(&accounts.classes.rows, class);
+        all["accounts_of_other_classes"] = class_account(&accounts.classes.other, of.taken);
+        all["accounts_by_file"] = rows(&accounts.files.rows, |row| account(&row.account));
+        all["accounts_of_other_files"] = account(&accounts.files.other);
+    }
+    all.to_string()
+}
+
+fn rows<V>(rows: &[Ranked<V>], value: impl Fn(&Ranked<V>) -> Value) -> Value {
+    let with_key = |row: &Ranked<V>| {
+        let mut found = value(row);
+        found["key"] = row.key.into();
+        found["weight_error"] = row.error.into();
+        found
+    };
+    rows.iter().map(with_key).collect()
+}
+
+fn class(of: &ClassStats) -> Value {
+    json!({
+        "class": of.class.0,
+        "policy": of.policy,
+        "weight": of.share.share.weight,
+        "requests_ready_now": of.ready,
+        "requests_blocked_now": of.blocked,
+        "requests_in_flight_now": of.in_flight,
+        "requests_submitted": of.counts.submitted,
+        "requests_completed": of.counts.completed,
+        "requests_cancelled": of.counts.cancelled,
+        "requests_bypassed": of.counts.bypassed,
+        "requests_boosted": of.counts.boosted,
+        "requests_blocked": of.counts.blocked,
+        "blocked_ns": of.counts.blocked_time.0,
+        "blocked_by_others_ns": of.counts.blocked_by_others_time.0,
+        "waits": of.counts.waits,
+        "waited_ns": of.counts.waited.0,
+        "batches": of.served.batches,
+        "bytes": of.served.bytes.0,
+        "batches_reserved": of.served.reserved,
+        "batches_borrowed": of.served.borrowed,
+        "throttled": of.served.throttled,
+        "throttled_ns": of.served.throttled_time.0,
+    })
+}
+
+fn account(of: &Account) -> Value {
+    json!({
+        "reads": of.reads.requests,
+        "read_bytes": of.reads.bytes.0,
+        "writes": of.writes.requests,
+        "written_bytes": of.writes.bytes.0,
+        "requests_bypassed": of.bypassed,
+        "batches": of.batches,
+        "merge_percent": of.merge_percent(),
+        "waits": of.waits,
+        "waited_ns": of.waited.0,
+        "throttled": of.throttled,
+        "throttled_ns": of.throttled_time.0,
+        "blocked": of.blocked,
+        "blocked_ns": of.blocked_time.0,
+        "queue_time": histogram(&of.queue_time),
+        "device_time": histogram(&of.device_time),
+    })
+}
+
+fn class_account(of: &ClassAccount, now: Timestamp) -> Value {
+    let mut value = account(&of.account);
+    value["requests_waiting_now"] = of.waiting.into();
+    value["oldest_waiting_ns"] = of.oldest_waiting.map(|arrived| (now - arrived).0).into();
+    let blocked_by: Vec<Value> = of
+        .blockers
+        .ranking()
+        .rows
+        .iter()
+        .map(|row| json!({ "class": row.key, "times": row.account, "ns": row.weight }))
+        .collect();
+    value["blocked_by"] = blocked_by.into();
+    value
+}
+
+fn histogram(of: &Histogram) -> Value {
+    let Nanos(mean) = of.mean();
+    let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|percent| of.percentile(percent).0);
+    json!({ "count": of.count(), "mean_ns": mean, "p50_ns": p50, "p99_ns": p99, "p999_ns": p999 })
+}
