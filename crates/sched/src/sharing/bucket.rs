@@ -1,7 +1,7 @@
 //! Token bucket: a limit that is exact over any interval.
 //!
-//! Source:      the generic cell rate algorithm (ITU-T I.371, annex A, virtual scheduling), as the
-//!              form of Lustre's token bucket filter NRS policy; token buckets after Turner 1986.
+//! Source:      the generic cell rate algorithm (ITU-T I.371, annex A, virtual scheduling); limits by
+//!              job as in Lustre's token bucket filter (Qian et al. 2017).
 //! Idea:        instead of tokens that are refilled, one moment: when the bucket would be full
 //!              again if nothing more were taken. What is missing until then is the *level*; whoever
 //!              finds a level of at most the burst may take, as much as it likes, and waits afterwards.

@@ -12,7 +12,8 @@
 //!                 by weight exactly, with SFQ(D)'s bound.
 //!              2. A clock is set to the present when its class comes back, not at each batch: a class
 //!                 that always wants makes up for batches that were late, up to one second.
-//!              3. No idle scan: virtual time is SFQ's.
+//!              3. No idle scan, since virtual time is SFQ's; no anticipation time after a completion,
+//!                 and no part for what other servers have given a class.
 //!              4. Reservations that together exceed the capacity are scaled down in proportion.
 //!              5. A reserved batch waits for the limits of its class and group.
 //! Loses when:  costs are guesses: a reservation is kept in cost, not in requests or seconds. On a

@@ -17,7 +17,7 @@
 //!
 //! Bound, in the order of dispatch, for two siblings that both always want:
 //! `|W_f/φ_f − W_g/φ_g| ≤ c_f/φ_f + c_g/φ_g` with `c` the largest batch; completed work within
-//! `D + 1` times that (Jin et al., theorem 1).
+//! `D + 1` times that (Jin et al.).
 
 use super::node::Turn;
 

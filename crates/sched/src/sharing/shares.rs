@@ -115,8 +115,11 @@ impl Shares {
         self.remove_name(now, Name::Class(class))
     }
 
-    /// Forgets a group's share as soon as it has no classes and owes nothing.
+    /// Takes a group's share back: from now on it has [`Share::default`], and is forgotten as soon as
+    /// it has no classes. Returns what it has had, `None` if unknown.
     pub fn remove_group(&mut self, now: Timestamp, group: GroupId) -> Option<ShareStats> {
+        let node = self.tree.names.get(Name::Group(group))?;
+        self.configure_node(now, node, Share::default());
         self.remove_name(now, Name::Group(group))
     }
 
@@ -148,6 +151,7 @@ impl Shares {
     /// The class has nothing left that could be dispatched.
     pub fn empty(&mut self, now: Timestamp, class: ClassId) {
         let Some(node) = self.find(class) else { return };
+        self.picked = None;
         if self.tree.nodes[node].family.ready > 0 {
             self.tree.leave(now, node, State::Away);
             self.tree.count_ready(node, -1);
@@ -160,6 +164,7 @@ impl Shares {
     pub fn hold(&mut self, now: Timestamp, class: ClassId, until: Timestamp) {
         debug_assert!(until > now, "a policy waits into the past");
         let Some(node) = self.find(class) else { return };
+        self.picked = None;
         if self.tree.nodes[node].family.ready > 0 {
             let until = until.max(now + Nanos(1));
             self.tree.leave(now, node, State::Held { until });

@@ -1,6 +1,7 @@
 //! TWINS: time windows, one data server at a time.
 //!
-//! Source:      Bez, Boito, Nou, Miranda, Cortes, Navaux 2017 and 2020 (TWINS); AGIOS v2 `TWINS.c`.
+//! Source:      Bez, Boito, Schnorr, Navaux, Méhaut 2017, "TWINS: Server Access Coordination in the
+//!              I/O Forwarding Layer"; its form in AGIOS v2.
 //! Idea:        time is cut into windows, and in each of them requests of one data server leave,
 //!              server after server. Nodes that share a clock then do not all hit the same server.
 //! Units:       window and idle time in nanoseconds; servers are numbered from 0.

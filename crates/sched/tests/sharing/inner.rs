@@ -29,6 +29,9 @@ enum Order {
     Random,
 }
 
+/// When it ends, whose it is, and its requests with what they move.
+type Flying = (u64, usize, Vec<(RequestId, Bytes)>);
+
 /// A closed loop around a scheduler: what ends is replaced by another request of its class.
 struct Loop {
     scheduler: Scheduler,
@@ -82,7 +85,7 @@ impl Loop {
         }
         let start = (0..self.demands.len()).map(|class| Event { at: 0, class, what: What::Ready });
         let mut log: Vec<Event> = start.collect();
-        let mut flying: VecDeque<(u64, usize, Vec<(RequestId, Bytes)>)> = VecDeque::new();
+        let mut flying: VecDeque<Flying> = VecDeque::new();
         let (mut now, mut device_free) = (0u64, 0u64);
         let mut head = (FileIndex(u32::MAX), Offset(0));
         let mut batch = Batch::new();

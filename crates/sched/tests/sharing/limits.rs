@@ -63,7 +63,7 @@ fn serve(shares: &mut Shares, now: u64) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn no_interval_holds_more_than_the_burst_the_rate_and_one_batch(
@@ -319,6 +319,22 @@ fn a_class_with_a_hard_limit_in_a_soft_group_keeps_it() {
     let bed = Bed::new(vec![always(100_000, 100_000)], 4, 3);
     let log = bed.run(&mut shares, u64::MAX, Nanos::secs(2));
     assert!((39_000_000..=41_200_000).contains(&bytes_of(&log, 0)), "{}", bytes_of(&log, 0));
+}
+
+#[test]
+fn a_group_whose_share_is_taken_back_is_like_any_other() {
+    let mut shares = Shares::new(settings(Discipline::Sfq));
+    let bytes = Some(Rate { per_second: 1_000, burst: 0 });
+    let group = Share { bytes, at_limit: AtLimit::Wait, ..Share::default() };
+    shares.configure_group(Timestamp(0), GroupId(1), group).expect("it is in range");
+    let inside = ClassShare { group: Some(GroupId(1)), ..ClassShare::default() };
+    shares.configure(Timestamp(0), ClassId(0), inside).expect("it is in range");
+    shares.ready(Timestamp(0), ClassId(0));
+    shares.charge(Timestamp(0), ClassId(0), read(1_000));
+    assert_eq!(shares.pick(Timestamp(1)), Pick::Wait { until: Timestamp(1_000_000_000) });
+    shares.remove_group(Timestamp(1), GroupId(1)).expect("it was known");
+    assert_eq!(shares.pick(Timestamp(2)), Pick::Class(ClassId(0)));
+    assert!(shares.group_stats(Timestamp(2), GroupId(1)).is_some(), "it still has a class");
 }
 
 #[test]

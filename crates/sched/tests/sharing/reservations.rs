@@ -160,6 +160,17 @@ fn an_idle_class_saves_no_reservation() {
 }
 
 #[test]
+fn what_leaves_after_a_hold_was_not_picked() {
+    let mut shares = shares(Discipline::Sfq, &[reserved(1, 100_000_000)]);
+    shares.ready(Timestamp(0), ClassId(0));
+    assert_eq!(shares.pick(Timestamp(0)), Pick::Class(ClassId(0)));
+    shares.hold(Timestamp(0), ClassId(0), Timestamp(10));
+    // A boosted request: it goes to the weight.
+    shares.charge(Timestamp(1), ClassId(0), read(1_000));
+    assert_eq!(shares.stats(Timestamp(1), ClassId(0)).expect("it is known").reserved, 0);
+}
+
+#[test]
 fn too_many_reservations_are_scaled_down_and_reported() {
     let mut shares = shares(
         Discipline::Sfq,
