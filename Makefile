@@ -41,7 +41,7 @@ COMPLETIONS = $(BUILT)/completions
 install: build
 	install -D $(FOREBAY) $(DESTDIR)$(PREFIX)/bin/forebay
 	install -d $(DESTDIR)$(PREFIX)/lib/forebay
-	install $(BUILT)/libforebay_preload.so $(addprefix $(BUILT)/forebay-bench-,core socket strides) $(DESTDIR)$(PREFIX)/lib/forebay
+	install $(BUILT)/libforebay_preload.so $(addprefix $(BUILT)/forebay-,lab-disk $(addprefix bench-,core socket strides)) $(DESTDIR)$(PREFIX)/lib/forebay
 	$(FOREBAY) generate man $(MAN)
 	$(FOREBAY) generate completions $(COMPLETIONS)
 	install -D -m 644 $(COMPLETIONS)/forebay.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/forebay
