@@ -109,7 +109,7 @@ mod tests {
         assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
         for at in 0..1000 {
             let now = Timestamp(at * 20_000_000_000);
-            assert!(noisy.serve(now, Direction::Write, at * 7_919 << 16, Bytes(512)) > now);
+            assert!(noisy.serve(now, Direction::Write, (at * 7_919) << 16, Bytes(512)) > now);
         }
     }
 

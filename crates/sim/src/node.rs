@@ -94,7 +94,7 @@ impl Memory {
     }
 
     pub(crate) fn give_back(&mut self, bytes: Bytes) {
-        self.used = self.used - bytes;
+        self.used -= bytes;
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod aioli06_fig5;
 mod cases;
+mod iofsl;
 
 use serde_json::{Value, json};
 
@@ -45,7 +46,7 @@ pub(crate) struct PaperValue {
 }
 
 /// All figures.
-pub(crate) const FIGURES: &[Figure] = &[aioli06_fig5::FIGURE];
+pub(crate) const FIGURES: &[Figure] = &[aioli06_fig5::FIGURE, iofsl::SMALL, iofsl::LARGE];
 
 /// The figure called `name`.
 pub(crate) fn find(name: &str) -> Result<&'static Figure, Error> {

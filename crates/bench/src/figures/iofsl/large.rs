@@ -6,12 +6,36 @@ use forebay_sim::{Outcome, run};
 use forebay_units::Bytes;
 use serde_json::Value;
 
-use super::{ASSUMED, PROCESSES, SEED};
+use super::{ASSUMED, PAPER, PROCESSES, SEED, chart};
 use crate::Options;
+use crate::chart::Chart;
 use crate::error::Error;
+use crate::figures::{Figure, PaperValue};
 use crate::programs::Programs;
 use crate::progress::Track;
 use crate::report::{Report, Row};
+
+pub(in crate::figures) const FIGURE: Figure = Figure {
+    name: "iofsl-large",
+    summary: "messages of 4 to 512 MiB sent whole or in chunks through a forwarder of 256 MiB",
+    paper: PAPER,
+    values: &[
+        PaperValue { what: "bandwidth of large writes, pipelined over whole", value: "about 1.3" },
+        PaperValue {
+            what: "forward latency, spread of completion times",
+            value: "reduced (no numbers)",
+        },
+        PaperValue {
+            what: "size of a message",
+            value: "no longer limited by the forwarder's memory",
+        },
+    ],
+    differs: "a model in virtual time of the paper's machines; forward latency is taken from a message's \
+              sending to the first disk that works on it; it cannot speak for copying in the forwarder, for \
+              its threads, or for PVFS2's own flow control.",
+    run: large,
+    charts,
+};
 
 const CHUNK: Bytes = Bytes::mib(1);
 
@@ -82,12 +106,7 @@ impl Point {
     }
 }
 
-/// Runs the figure.
-pub(crate) fn large(
-    _programs: &Programs,
-    options: &Options,
-    track: &mut Track<'_>,
-) -> Result<Report, Error> {
+fn large(_programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<Report, Error> {
     let most = if options.quick { 5 } else { 9 };
     let messages: Vec<Bytes> = (2..=most).map(|power| Bytes::mib(1 << power)).collect();
     let mut report = Report::new("iofsl-large");
@@ -132,19 +151,24 @@ fn describe(report: &mut Report) {
     report.set("forwarder_depth", ASSUMED.depth);
     report.set("seed", SEED);
     report.notes = [
-        "The paper names three gains of out-of-order pipelining: a shorter forward latency, sizes beyond \
-         the forwarder's memory, and less spread of completion times; it reports about 30 % more \
-         bandwidth for large messages.",
-        "Ours is a model in virtual time of the same machines. Forward latency is the time from a message's \
-         sending to the first disk that works on it; a line without values is a message that is larger than \
-         the forwarder's memory and cannot be sent whole.",
-        "With one process the overlap of receiving and writing shows; with many, transfers overlap each \
-         other anyway, and chunks of many messages cost seeks that whole messages do not. The paper's \
-         30 % are of a forwarder that received and wrote with the same few threads.",
-        "It cannot speak for the cost of copying in the forwarder, nor for PVFS2's own flow control.",
+        "A message that is larger than the forwarder's memory cannot be sent whole: it has no line.",
+        "With one process the overlap of receiving and writing shows. With many, whole messages overlap \
+         each other already, and chunks of many messages cost seeks that whole ones do not.",
     ]
     .map(str::to_owned)
     .to_vec();
+}
+
+/// Rate and spread of completion times with many processes.
+fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
+    let names = TRANSFERS.map(Transfer::name);
+    [("rate", "rate", "MB/s"), ("spread", "completion spread", "s")]
+        .map(|(word, value, unit)| {
+            let title = format!("128 processes write large messages: {value}");
+            let fixed = ("processes", Value::from(PROCESSES));
+            (word, chart(report, &title, (value, unit), fixed, ("transfer", &names)))
+        })
+        .to_vec()
 }
 
 fn ratios(

@@ -17,9 +17,17 @@ use forebay_device::{Disk, Medium, Profile, Rate, SeekCurve};
 use forebay_sim::Scenario;
 use forebay_sim::scenario::{Forwarder, Network, Scheduling, Servers};
 use forebay_units::{Bytes, Nanos};
+use serde_json::Value;
 
-pub(crate) use large::large;
-pub(crate) use small::small;
+use crate::chart::{Chart, Series};
+use crate::report::Report;
+use crate::table;
+
+pub(super) use large::FIGURE as LARGE;
+pub(super) use small::FIGURE as SMALL;
+
+const PAPER: &str = "Ohta, Kimpe, Cope, Iskra, Ross, Ishikawa 2010, Optimization techniques at the I/O \
+                     forwarding layer, evaluation with IOR";
 
 /// Processes of the paper's runs: 8 nodes of 16 cores.
 const PROCESSES: u32 = 128;
@@ -103,5 +111,77 @@ fn disk(write_share_permille: u64) -> Profile {
         medium,
         members: 1,
         stripe: Bytes::mib(1),
+    }
+}
+
+/// A value of a report against the size of a message: a line for each of `names`, the values of
+/// the parameter `by`, the first of them being what the others are compared with.
+fn chart(
+    report: &Report,
+    title: &str,
+    (value, unit): (&str, &str),
+    fixed: (&'static str, Value),
+    (by, names): (&'static str, &[&str]),
+) -> Chart {
+    let has_value =
+        |row: &&crate::report::Row| row.name == value && row.parameters.contains(&fixed);
+    let size_of = |row: &crate::report::Row| {
+        let size = row.parameters.iter().find(|(name, _)| *name == "message_bytes")?;
+        size.1.as_u64()
+    };
+    let mut sizes: Vec<u64> = report.rows.iter().filter(has_value).filter_map(size_of).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let series = names.iter().enumerate().rev().map(|(place, name)| {
+        let points = sizes.iter().enumerate().filter_map(|(x, size)| {
+            let parameters =
+                [fixed.clone(), ("message_bytes", Value::from(*size)), (by, Value::from(*name))];
+            Some((x as f64, report.value(value, &parameters)?))
+        });
+        Series { name: (*name).to_owned(), points: points.collect(), is_reference: place == 0 }
+    });
+    Chart {
+        title: title.to_owned(),
+        subtitle: "a model in virtual time: one forwarder, four servers, by size of message"
+            .to_owned(),
+        x_labels: sizes.iter().map(|size| table::bytes(*size as f64)).collect(),
+        y_label: unit.to_owned(),
+        series: series.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::figures::Figure;
+    use crate::programs::Programs;
+    use crate::progress::Track;
+
+    fn quick(figure: &Figure) -> Report {
+        let options = Options { quick: true, ..Options::default() };
+        let programs = Programs::beside_this().expect("this program is somewhere");
+        (figure.run)(&programs, &options, &mut Track::new(&mut |_| {})).expect("it runs")
+    }
+
+    #[test]
+    fn hbrr_merges_what_many_processes_write_and_gains_as_in_the_paper() {
+        let report = quick(&SMALL);
+        assert!(report.ratios["hbrr_over_none_32k"] >= 1.486, "{:?}", report.ratios);
+        // Where a request costs the servers nothing, there is nothing to gain.
+        let free = [("varied", Value::from("no cost of a request"))];
+        let ratio = report.value("hbrr over none", &free).expect("it is among the rows");
+        assert!((0.9..1.2).contains(&ratio), "{ratio}");
+        for (_, chart) in (SMALL.charts)(&report) {
+            assert!(chart.series.iter().all(|series| series.points.len() == chart.x_labels.len()));
+        }
+    }
+
+    #[test]
+    fn chunks_reach_the_disks_sooner_and_finish_together() {
+        let report = quick(&LARGE);
+        assert!(report.ratios["forward_latency_chunked_over_whole_16m_one"] < 0.2);
+        assert!(report.ratios["completion_spread_chunked_over_whole_16m"] < 0.5);
+        assert_eq!((LARGE.charts)(&report).len(), 2);
     }
 }
