@@ -170,7 +170,7 @@ impl Config {
 
         group.enter_optional("forebay");
         let queue_requests_max =
-            group.integer("queue_requests_max", 1 << 20, 1..=1 << 26, "requests", false);
+            group.integer("queue_requests_max", 1 << 20, 1..=1 << 24, "requests", false);
         let in_flight_max = group.integer("in_flight_max", 1 << 16, 1..=1 << 20, "requests", false);
         group.leave();
 

@@ -197,6 +197,30 @@ fn queue_and_depth_are_bounded() {
 }
 
 #[test]
+fn values_at_the_ends_of_their_ranges_serve() {
+    let bench = Bench::new();
+    let ping = bench.compile("ping");
+    for (algorithm, options) in [
+        ("aIOLi", "aioli_quantum = 512; waiting_time = 0"),
+        ("aIOLi", "aioli_quantum = 0x40000000; waiting_time = 2147483647"),
+        ("MLF", "mlf_quantum = 4096"),
+        ("MLF", "mlf_quantum = 1073741824L"),
+        ("SW", "SW_window = 1"),
+        ("SW", "SW_window = 60000"),
+        ("TWINS", "twins_window = 1"),
+    ] {
+        for bounds in [(1, 1), (1 << 24, 1 << 20)] {
+            let (queue, in_flight) = bounds;
+            let text = format!(
+                "library_options: {{ default_algorithm = \"{algorithm}\"; {options} }}\n\
+                 forebay: {{ queue_requests_max = {queue}; in_flight_max = {in_flight} }}"
+            );
+            succeeded(command(&ping).arg(bench.write("ends.conf", &text)));
+        }
+    }
+}
+
+#[test]
 fn metrics_are_those_of_the_requests() {
     Bench::new().run_under("metrics", &["TO", "NOOP"]);
 }
