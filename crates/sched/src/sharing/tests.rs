@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 
 use forebay_units::{Bytes, ClassId, Direction, Nanos, Timestamp};
 
-use super::node::{Name, NodeIndex, State};
+use super::node::{Name, Node, NodeIndex, State};
 use super::tree::{ROOT, Tree};
 use super::*;
 
@@ -52,6 +52,12 @@ impl Tree {
         }
         assert_eq!(self.counts(), [queued, asleep, due], "order, sleepers, reservations");
     }
+}
+
+#[test]
+fn a_class_takes_little_memory() {
+    // Besides it stands in at most four maps, with less than 80 bytes each.
+    assert!(size_of::<Node>() <= 640, "{}", size_of::<Node>());
 }
 
 struct Random(u64);
