@@ -39,7 +39,7 @@ pub(super) fn enter(turn: &mut Turn, round: u128, quantum: u64, weight: u32) {
 /// A class has nothing left: a turn that it has begun is over.
 pub(super) fn leave(turn: &mut Turn, round: u128, quantum: u64, weight: u32) {
     if turn.tag <= round && !is_whole(turn, quantum, weight) {
-        turn.tag = round + 1;
+        turn.tag = round.saturating_add(1);
         turn.deficit = budget(quantum, weight);
     }
 }

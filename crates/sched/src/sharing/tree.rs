@@ -249,7 +249,7 @@ impl Tree {
     pub(super) fn settle(&mut self, parent: NodeIndex) {
         let family = &mut self.nodes[parent].family;
         if family.ready == 0 && family.in_flight == 0 {
-            family.virtual_time = family.virtual_time.max(family.tag_max + 1);
+            family.virtual_time = family.virtual_time.max(family.tag_max.saturating_add(1));
         }
     }
 
