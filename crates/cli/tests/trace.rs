@@ -1,0 +1,265 @@
+//! `forebay trace` as a user meets it: logs become traces, traces become tables, CSV, plots and replays.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use forebay_forwarder::Forwarder;
+use forebay_forwarder::settings::Sources;
+use serde_json::Value;
+
+/// A folder with logs and traces in it.
+struct Scene(tempfile::TempDir);
+
+const FIO: &str = "fio version 3 iolog
+0 /data/a add
+1 /data/a open
+100 /data/a write 0 8192
+300 /data/a read 8192 4096
+700 /data/a sync 0 0
+900 /data/a read 0 8192
+950 /data/a close
+";
+
+impl Scene {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn trace(&self, arguments: &[&str]) -> Output {
+        let mut forebay = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        forebay.arg("trace").args(arguments).current_dir(self.0.path());
+        forebay.output().unwrap()
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.trace(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.done(arguments)).unwrap()
+    }
+
+    /// What a command that does not succeed says, and its exit code.
+    fn refused(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.trace(arguments);
+        assert!(!output.status.success(), "{arguments:?}: {}", text(&output.stdout));
+        (output.status.code().unwrap(), text(&output.stderr))
+    }
+
+    /// A trace of a log.
+    fn import(&self, log: &str, name: &str) {
+        std::fs::write(self.path("log"), log).unwrap();
+        self.done(&["import", "log", "-o", name]);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Eight ranks that read in strides of 16 KiB, four of them one file and four another, in turns.
+fn strided() -> String {
+    let mut text = String::new();
+    for rank in 0..8_u64 {
+        let (file, place) = (rank % 2, rank / 2);
+        text += &format!("# DXT, file_id: {file}, file_name: /scratch/{file}\n");
+        text += &format!("# DXT, rank: {rank}, hostname: node{}\n", rank / 4);
+        for turn in 0..40_u64 {
+            let (offset, start) = ((turn * 4 + place) * 16_384, turn * 50 + rank);
+            let seconds = |tenths: u64| format!("{}.{:04}", tenths / 10_000, tenths % 10_000);
+            text += &format!(
+                " X_POSIX {rank} read {turn} {offset} 16384 {} {}\n",
+                seconds(start),
+                seconds(start + 45)
+            );
+        }
+    }
+    text
+}
+
+#[test]
+fn a_log_becomes_a_trace_with_statistics_and_lines() {
+    let scene = Scene::new();
+    scene.import(FIO, "t");
+    let summary = scene.json(&["stat", "t", "--json"]);
+    assert_eq!(summary["requests"]["all"], 4);
+    assert_eq!(summary["bytes"], serde_json::json!({"read": 12_288, "written": 8_192}));
+    assert_eq!(summary["files"]["heaviest"][0]["name"], "/data/a");
+    assert_eq!(summary["damages"].as_array().unwrap().len(), 0);
+    let shown = scene.done(&["stat", "t"]);
+    for part in ["4: 2 reads, 2 writes", "fio iolog", "as each client asked", "8.0 KiB"] {
+        let part = part.replace("2 writes", "1 writes");
+        assert!(shown.contains(&part), "{part:?} is not in\n{shown}");
+    }
+    let csv = scene.done(&["export", "t"]);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 5, "{csv}");
+    assert!(lines[0].starts_with("seq,client,client_name"));
+    assert_eq!(
+        lines[1],
+        "0,0,log 1,0,class 0,0,/data/a,write,0,8192,100000,,,100000,,8192,0,completed"
+    );
+}
+
+#[test]
+fn a_plot_is_drawn_as_its_name_says() {
+    let scene = Scene::new();
+    scene.import(FIO, "t");
+    scene.done(&["stat", "t", "--plot", "t.svg"]);
+    scene.done(&["stat", "t", "--plot", "t.png"]);
+    assert!(std::fs::read_to_string(scene.path("t.svg")).unwrap().starts_with("<svg "));
+    assert!(std::fs::read(scene.path("t.png")).unwrap().starts_with(b"\x89PNG"));
+    let (code, error) = scene.refused(&["stat", "t", "--plot", "t.gif"]);
+    assert!(code == 2 && error.contains("neither .svg nor .png"), "{error}");
+}
+
+#[test]
+fn a_damaged_trace_is_read_as_far_as_it_goes_and_says_where_it_ends() {
+    let scene = Scene::new();
+    scene.import(&strided(), "t");
+    let bytes = std::fs::read(scene.path("t")).unwrap();
+    std::fs::write(scene.path("cut"), &bytes[..bytes.len() - 1]).unwrap();
+    for command in [&["stat", "cut"][..], &["export", "cut"], &["replay", "cut"]] {
+        let output = scene.trace(command);
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(!output.stdout.is_empty());
+        let error = text(&output.stderr);
+        assert!(error.contains("cut: byte ") && error.contains("cut off"), "{error}");
+    }
+    std::fs::write(scene.path("no"), "no trace").unwrap();
+    let (code, error) = scene.refused(&["stat", "no"]);
+    assert!(code == 1 && error.contains("no: byte 0: not a trace"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_imported_or_replayed_is_named_with_what_would_do() {
+    let scene = Scene::new();
+    scene.import(FIO, "t");
+    std::fs::write(scene.path("log"), FIO.replace("read 0 8192", "read 0 8k")).unwrap();
+    std::fs::write(scene.path("empty"), "fio version 2 iolog\n").unwrap();
+    scene.done(&["import", "empty", "-o", "e"]);
+    for (arguments, code, part) in [
+        (&["import", "log", "-o", "u"][..], 2, "log: line 7: the length is \"8k\""),
+        (&["import", "absent", "-o", "u"], 1, "absent: "),
+        (&["replay", "t", "--policy", "best"], 2, "best: unknown policy; one of TO"),
+        (&["replay", "t", "--device", "tape"], 2, "hdd-57"),
+        (&["replay", "t", "--guard", "some"], 2, "one of none, overlap, client, file"),
+        (&["replay", "t", "--against", "absent"], 2, "neither a directory nor unix:/path"),
+        (&["replay", "t", "--against", "unix:/x", "--policy", "to"], 2, "forebay set"),
+        (&["replay", "e"], 1, "no requests in it"),
+    ] {
+        let (found, error) = scene.refused(arguments);
+        assert_eq!(found, code, "{arguments:?}: {error}");
+        assert!(error.contains(part), "{part:?} is not in {error:?}");
+    }
+}
+
+#[test]
+fn virtual_time_shows_what_each_policy_would_have_done_in_the_same_bytes_each_time() {
+    let scene = Scene::new();
+    scene.import(&strided(), "t");
+    let replay = ["replay", "t", "--policy", "to,aioli", "--device", "hdd-57", "--json"];
+    let first = scene.done(&replay);
+    assert_eq!(first, scene.done(&replay));
+    let json: Value = serde_json::from_str(&first).unwrap();
+    let runs = json["runs"].as_array().unwrap();
+    let names: Vec<&str> = runs.iter().map(|run| run["policy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["recorded", "to", "aioli"]);
+    for run in runs {
+        assert_eq!((&run["requests"], &run["bytes"]), (&320.into(), &(320 * 16_384).into()));
+    }
+    let merged = |run: &Value| run["merge_ratio"].as_f64().unwrap();
+    assert_eq!(merged(&runs[1]), 1.0, "TO does not merge");
+    assert!(merged(&runs[2]) > 1.5, "{first}");
+    let time = |run: &Value| run["makespan_ns"].as_u64().unwrap();
+    assert!(time(&runs[2]) < time(&runs[1]), "{first}");
+    // In an open loop nothing can be over before the last request has come.
+    let open = scene.json(&["replay", "t", "--policy", "aioli", "--pace", "open", "--json"]);
+    assert!(time(&open["runs"][1]) >= (39 * 50 + 7) * 100_000);
+    assert_eq!((&open["pace"], &open["time"]), (&"open".into(), &"virtual".into()));
+    let all = scene.done(&["replay", "t", "--policy", "all"]);
+    assert!(all.lines().count() > 6 && all.contains("hbrr"), "{all}");
+}
+
+/// What a replay in real time has to have done.
+fn check_live(json: &Value, policies: &[&str], requests: u64, bytes: u64) {
+    let runs = &json["runs"].as_array().unwrap()[1..];
+    let names: Vec<&str> = runs.iter().map(|run| run["policy"].as_str().unwrap()).collect();
+    assert_eq!(names, policies);
+    for run in runs {
+        assert_eq!((&run["requests"], &run["bytes"]), (&requests.into(), &bytes.into()), "{run}");
+        assert_eq!(run["failed"], 0);
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[test]
+fn real_time_asks_a_forwarder_over_files_that_are_gone_afterwards() {
+    let scene = Scene::new();
+    let folder = scene.path("folder");
+    std::fs::create_dir(&folder).unwrap();
+    scene.import(FIO, "t");
+    let json = scene.json(&["replay", "t", "--policy", "to,hbrr", "--against", "folder", "--json"]);
+    check_live(&json, &["to", "hbrr"], 4, 20_480);
+    scene.import(&strided(), "t");
+    let json = scene.json(&["replay", "t", "--against", "folder", "--json"]);
+    check_live(&json, &["aioli"], 320, 320 * 16_384);
+    assert!(is_empty(&folder));
+}
+
+#[test]
+fn real_time_asks_a_running_forwarder_over_either_kind_of_socket() {
+    let scene = Scene::new();
+    let (socket, folder) = (scene.path("socket"), scene.path("folder"));
+    std::fs::create_dir(&folder).unwrap();
+    let settings = Sources::new()
+        .flag("listen.unix", socket.to_str().unwrap())
+        .flag("listen.tcp", "127.0.0.1:0")
+        .flag("export.root", folder.to_str().unwrap())
+        .resolve()
+        .unwrap();
+    let forwarder = Forwarder::bind(&settings).unwrap();
+    let [unix, tcp] = [0, 1].map(|number| forwarder.endpoints()[number].to_string());
+    let stopper = forwarder.stopper();
+    let serving = std::thread::spawn(move || forwarder.run().unwrap());
+    scene.import(FIO, "t");
+    let against = |endpoint: &str, flag: &str| {
+        scene.json(&["replay", "t", "--against", endpoint, flag, "folder", "--json"])
+    };
+    check_live(&against(&unix, "--files"), &["as it is"], 4, 20_480);
+    check_live(&against(&tcp, "--export"), &["as it is"], 4, 20_480);
+    let (code, error) = scene.refused(&["replay", "t", "--against", &tcp]);
+    assert!(code == 1 && error.contains("--export DIR"), "{error}");
+    stopper.stop();
+    let status = serving.join().unwrap();
+    assert_eq!((status.calls.read_bytes, status.calls.written_bytes), (24_576, 16_384));
+    assert!(is_empty(&folder));
+}
+
+#[test]
+fn recording_is_running_with_a_trace() {
+    let scene = Scene::new();
+    let (source, library) = (scene.path("empty.c"), scene.path("empty.so"));
+    std::fs::write(&source, "").unwrap();
+    let compiler = Command::new("gcc").args(["-shared", "-o"]).arg(&library).arg(&source).status();
+    assert!(compiler.expect("gcc is there: scripts/install-deps installs it").success());
+    let mut forebay = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    forebay.args(["trace", "record", "-o", "run.trace", "--policy", "hbrr", "--"]);
+    forebay.args(["sh", "-c", "exit 3"]).current_dir(scene.0.path());
+    forebay.env("FOREBAY_PRELOAD", &library).env_remove("LD_PRELOAD");
+    let output = forebay.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let summary = scene.json(&["stat", "run.trace", "--json"]);
+    assert_eq!(summary["policy"], "HBRR");
+    assert!(summary["source"].as_str().unwrap().starts_with("forebay "));
+    assert!(summary["clock_base_ns"].as_u64().unwrap() > 1_700_000_000_000_000_000);
+}
