@@ -15,6 +15,8 @@ mod forebay;
 mod ganesha;
 mod local;
 mod stage;
+#[cfg(test)]
+mod tests;
 pub(crate) mod workload;
 
 use std::path::Path;

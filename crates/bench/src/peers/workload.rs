@@ -102,7 +102,7 @@ impl Job {
     }
 
     /// The same job, started later than the first one.
-    #[expect(dead_code, reason = "figures with a second program use it")]
+    #[cfg_attr(not(test), expect(dead_code, reason = "for figures with a second program"))]
     pub(crate) fn after(self, start_after: Duration) -> Self {
         Self { start_after, ..self }
     }
