@@ -146,8 +146,9 @@ impl Config {
         let twins_window =
             group.integer("twins_window", 1_000, 1..=60_000_000, "us", is(Algorithm::Twins));
         let trace = if group.boolean("trace", false) { Trace::from_group(group) } else { None };
+        // Without a trace nobody minds what these say.
         for key in ["trace_file_prefix", "trace_file_sufix"] {
-            group.known(key);
+            group.is_set(key);
         }
         let buffer_range = 1..=1 << 20;
         let buffer =
@@ -155,7 +156,7 @@ impl Config {
         let wfq_conf = if is(Algorithm::Wfq) {
             group.path("wfq_conf", "default_algorithm is WFQ")
         } else {
-            group.known("wfq_conf");
+            group.is_set("wfq_conf");
             None
         };
         // These tell an algorithm that chooses others how to; there is none, here as in AGIOS 2.
@@ -163,7 +164,7 @@ impl Config {
         group.integer("select_algorithm_period", -1, -1..=i64::from(i32::MAX), "ms", false);
         group.integer("select_algorithm_min_reqnumber", 1, 0..=i64::from(i32::MAX), "", false);
         group.boolean("enable_SW", false);
-        if group.known("starting_algorithm") {
+        if group.is_set("starting_algorithm") {
             group.algorithm("starting_algorithm");
         }
         group.leave();

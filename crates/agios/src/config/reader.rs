@@ -70,7 +70,7 @@ impl<'s> Group<'s> {
     }
 
     /// Whether the key is set; it counts as read.
-    pub(super) fn known(&mut self, key: &'static str) -> bool {
+    pub(super) fn is_set(&mut self, key: &'static str) -> bool {
         self.find(key).is_some()
     }
 

@@ -50,6 +50,13 @@ int main(int argc, char **argv)
 			REQUIRE(of_queue_1 >= 8 && of_queue_1 <= 12);
 		}
 	}
+	/* The number that agios_init was told: AGIOS has room for it, but WFQ wants a weight. */
+	if (strcmp(how, "wfq") == 0) {
+		REQUIRE(!agios_add_request("g", RT_READ, 0, 1, 5000, 2) && errno == EINVAL);
+	} else {
+		REQUIRE(agios_add_request("g", RT_READ, 0, 1, 5000, 2));
+		wait_for(&recorded_count, 2 + 2 * EACH);
+	}
 	agios_exit();
 	return 0;
 }
