@@ -190,7 +190,7 @@ impl Shard {
             self.settle();
             self.drop_stalled();
             if let (Some(tape), Some(recorder)) = (&mut self.tape, self.shared.engine.recorder()) {
-                tape.exchange(recorder);
+                tape.exchange(self.shared.now, recorder);
             }
             if self.has_stopped() {
                 self.end_record();

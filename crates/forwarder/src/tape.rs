@@ -10,6 +10,10 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use forebay_trace::{Block, Header, Recorder, RecorderOptions, Totals};
+use forebay_units::{Nanos, Timestamp};
+
+/// While something happens, the file is never older than this.
+const FLUSH_EVERY: Nanos = Nanos::secs(1);
 
 /// A file that a trace is being written to.
 pub(crate) struct Tape {
@@ -17,6 +21,7 @@ pub(crate) struct Tape {
     finished: Option<SyncSender<Block>>,
     written: Receiver<Block>,
     writer: JoinHandle<io::Result<File>>,
+    next_flush: Timestamp,
 }
 
 impl Tape {
@@ -40,12 +45,21 @@ impl Tape {
             Ok(file)
         };
         let writer = std::thread::Builder::new().name("trace".into()).spawn(write)?;
-        Ok(Self { finished: Some(finished), written, writer })
+        Ok(Self {
+            finished: Some(finished),
+            written,
+            writer,
+            next_flush: Timestamp(0) + FLUSH_EVERY,
+        })
     }
 
     /// Hands finished blocks over and takes written ones back.
-    pub(crate) fn exchange(&mut self, recorder: &mut Recorder) {
+    pub(crate) fn exchange(&mut self, now: Timestamp, recorder: &mut Recorder) {
         self.written.try_iter().for_each(|block| recorder.give_back(block));
+        if now >= self.next_flush {
+            self.next_flush = now + FLUSH_EVERY;
+            recorder.flush();
+        }
         while let (Some(finished), Some(block)) = (&self.finished, recorder.take_block()) {
             if let Err(TrySendError::Disconnected(_)) = finished.try_send(block) {
                 crate::log::warn(format_args!("the trace cannot be written and ends here"));
@@ -71,7 +85,6 @@ impl Tape {
 mod tests {
     use super::*;
     use forebay_trace::{Event, Reader};
-    use forebay_units::Timestamp;
 
     const OPTIONS: RecorderOptions = RecorderOptions { block_bytes: 16 << 10, blocks: 4 };
 
@@ -80,7 +93,7 @@ mod tests {
         let mut recorder = Recorder::new(OPTIONS, 0);
         for seq in 0..events {
             recorder.record(Timestamp(seq), &Event::Ready { seq });
-            tape.exchange(&mut recorder);
+            tape.exchange(Timestamp(seq), &mut recorder);
         }
         tape.finish(recorder)
     }
@@ -101,8 +114,20 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_ends_the_trace_and_not_the_forwarder() {
-        let error = record(Path::new("/dev/full"), 200_000).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    fn a_file_that_cannot_be_written_any_more_ends_the_trace_and_not_the_forwarder() {
+        let error = record(Path::new("/dev/full"), 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull, "at the start");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let reader = path.clone();
+        // Takes the header and goes.
+        let reader = std::thread::spawn(move || {
+            io::Read::read_exact(&mut File::open(reader).unwrap(), &mut [0; 12]).unwrap();
+        });
+        let error = record(&path, 200_000).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "in the middle");
+        reader.join().unwrap();
     }
 }
