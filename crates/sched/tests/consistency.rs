@@ -5,9 +5,10 @@
 
 mod support;
 
+use forebay_sched::sharing::{AtLimit, ClassShare, Rate, Share};
 use forebay_sched::{
-    Accepted, Access, Admission, Batch, Cancellation, Decision, GuardMode, PolicyName,
-    PolicySettings, Request, Room, Scheduler, SchedulerOptions, build,
+    Accepted, Access, Admission, Batch, Cancellation, ClassOptions, Decision, GuardMode,
+    PolicyName, PolicySettings, Request, Room, Scheduler, SchedulerOptions, build, source,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
 use support::Random;
@@ -15,6 +16,7 @@ use support::Random;
 const FILES: usize = 2;
 const FILE_BYTES: usize = 256;
 const REQUESTS: usize = 300;
+const CLASSES: u32 = 4;
 
 /// The content of all files; a byte is the number of the write that last wrote it.
 type Content = [[u32; FILE_BYTES]; FILES];
@@ -58,8 +60,30 @@ impl Run {
     fn new(policy: PolicyName, guard: GuardMode, seed: u64) -> Self {
         let options =
             SchedulerOptions { guard, large_bytes: Some(Bytes(40)), ..SchedulerOptions::default() };
+        let scheduler = Scheduler::new(options, build(policy, &PolicySettings::default()));
+        Self::of(scheduler, seed)
+    }
+
+    /// Classes share: one is nearly always behind its limit, the others have different weights.
+    fn with_classes(policy: PolicyName, guard: GuardMode, seed: u64) -> Self {
+        let options =
+            SchedulerOptions { guard, large_bytes: Some(Bytes(40)), ..SchedulerOptions::default() };
+        let source = source(policy, &PolicySettings::default());
+        let mut scheduler = Scheduler::with_classes(options, ClassOptions::default(), source);
+        let limit = Rate { per_second: 1_000_000, burst: 100 };
+        for class in 0..CLASSES {
+            let bytes = (class == 0).then_some(limit);
+            let weight = 1 + class;
+            let share = Share { weight, bytes, at_limit: AtLimit::Wait, ..Share::default() };
+            let share = ClassShare { share, ..ClassShare::default() };
+            scheduler.configure_class(Timestamp(0), ClassId(class), share).expect("it is possible");
+        }
+        Self::of(scheduler, seed)
+    }
+
+    fn of(scheduler: Scheduler, seed: u64) -> Self {
         Self {
-            scheduler: Scheduler::new(options, build(policy, &PolicySettings::default())),
+            scheduler,
             random: Random(seed),
             now: Timestamp(0),
             content: [[u32::MAX; FILE_BYTES]; FILES],
@@ -70,18 +94,14 @@ impl Run {
         }
     }
 
-    fn run(mut self, policy: PolicyName) -> Vec<String> {
+    fn run(&mut self, policy: PolicyName) -> Vec<String> {
         while self.done.len() < REQUESTS {
             match self.random.between(0, 15) {
                 0..=5 => self.submit(),
                 6..=9 => _ = self.dispatch(),
                 10..=13 => self.progress(),
                 14 => self.cancel(),
-                _ => {
-                    _ = self
-                        .scheduler
-                        .switch_policy(self.now, build(policy, &PolicySettings::default()))
-                }
+                _ => self.switch(policy),
             }
         }
         while !self.flights.is_empty() || self.dispatch() {
@@ -90,6 +110,18 @@ impl Run {
         }
         assert_eq!(self.scheduler.queued_count(), 0);
         self.violations()
+    }
+
+    fn switch(&mut self, policy: PolicyName) {
+        let settings = PolicySettings::default();
+        if self.scheduler.has_classes() {
+            let class = ClassId(self.random.between(0, u64::from(CLASSES) - 1) as u32);
+            let switched =
+                self.scheduler.switch_class_policy(self.now, class, build(policy, &settings));
+            assert!(switched.is_ok());
+        } else {
+            self.scheduler.switch_policy(self.now, build(policy, &settings));
+        }
     }
 
     fn submit(&mut self) {
@@ -109,8 +141,8 @@ impl Run {
         };
         let (file, client) = (self.random.between(0, FILES as u64 - 1), self.random.between(0, 3));
         let (file, client) = (FileIndex(file as u32), ClientId(client as u32));
-        let request =
-            Request { tag: self.done.len() as u64, file, access, range, client, class: ClassId(0) };
+        let class = ClassId(client.0 % CLASSES);
+        let request = Request { tag: self.done.len() as u64, file, access, range, client, class };
         let room = if self.random.between(0, 1) == 0 { Room::Free } else { Room::Full };
         let admission =
             self.scheduler.submit(self.now, request, room).expect("the queue is long enough");
@@ -163,7 +195,8 @@ impl Run {
             self.done[seq].was_covered = writes.all(|other| self.over[other]);
             self.over[seq] = true;
             self.flights.swap_remove(index);
-            self.scheduler.complete(self.now, accepted.id, accepted.request.range.length());
+            let moved = Bytes(bytes.len() as u64);
+            self.scheduler.complete(self.now, accepted.id, moved);
         }
     }
 
@@ -212,6 +245,23 @@ fn every_read_sees_what_arrival_order_says_under_every_policy() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn the_same_holds_when_classes_share_and_go_in_each_others_turns() {
+    for policy in PolicyName::ALL {
+        let mut boosted = 0;
+        for (guard, seed) in
+            (0..15).flat_map(|seed| [(GuardMode::Overlap, seed), (GuardMode::File, seed)])
+        {
+            let mut run = Run::with_classes(policy, guard, seed);
+            let violations = run.run(policy);
+            assert!(violations.is_empty(), "{policy}, guard {guard}, seed {seed}: {violations:?}");
+            let classes = run.scheduler.classes(run.now);
+            boosted += classes.map(|class| class.counts.boosted).sum::<u64>();
+        }
+        assert!(boosted > 40, "{policy}: {boosted} boosts");
     }
 }
 

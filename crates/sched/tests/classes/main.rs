@@ -1,0 +1,6 @@
+//! Classes before one disk, in virtual time: shares, limits, boosts, and who is remembered.
+
+mod boosts;
+mod shares;
+mod tracking;
+mod world;
