@@ -1,0 +1,345 @@
+/* Every documented error, as a program meets it; and every way of delivery, one thread at a time. */
+#include <errno.h>
+#include <forebay.h>
+#include <poll.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "check.h"
+
+static struct forebay_turn seen[64];
+static unsigned seen_count, batch_count;
+static int reentered[8];
+
+static struct forebay_request request(uint64_t id, uint32_t operation, uint64_t offset)
+{
+    return (struct forebay_request){ .id = id, .file = { 1, 2 }, .offset = offset, .length = 4096, .operation = operation };
+}
+
+static void on_batch(struct forebay *controller, const struct forebay_batch *batch, void *user)
+{
+    (void)controller;
+    CHECK(user == &seen_count && batch->count > 0 && batch->file.high == 1);
+    CHECK(batch->offset == batch->turns[0].offset);
+    memcpy(seen + seen_count, batch->turns, batch->count * sizeof *seen);
+    seen_count += batch->count;
+    batch_count++;
+}
+
+static void on_request(struct forebay *controller, const struct forebay_file *file, uint32_t operation,
+                       const struct forebay_turn *turn, void *user)
+{
+    (void)user;
+    CHECK(file->low == 2 && operation == FOREBAY_READ);
+    if (turn->id > 0) {
+        CHECK(forebay_complete(controller, turn->ticket, 0) == 0);
+        return;
+    }
+    /* What a call-back may not do, it is told; what it may do, it can. */
+    uint64_t waiting;
+    struct forebay_request waits = request(9, FOREBAY_READ, 0), more = request(1, FOREBAY_READ, 0);
+    waits.flags = FOREBAY_WAIT;
+    CHECK(forebay_submit(controller, &waits, &waiting) == 0);
+    reentered[0] = forebay_wait(controller, waiting, -1);
+    reentered[1] = forebay_drain(controller, -1);
+    reentered[2] = forebay_destroy(controller);
+    reentered[3] = forebay_cancel(controller, waiting);
+    reentered[4] = forebay_submit(controller, &more, NULL);
+    reentered[5] = forebay_complete(controller, turn->ticket, 4096);
+    reentered[6] = forebay_complete(controller, turn->ticket, 4096);
+    reentered[7] = forebay_set(controller, "policy", "SJF");
+}
+
+static struct forebay *make(void (*change)(struct forebay_options *))
+{
+    struct forebay_options options;
+    struct forebay *controller = NULL;
+    CHECK(forebay_options_init(&options, sizeof options) == 0);
+    options.on_batch = on_batch;
+    options.user = &seen_count;
+    if (change)
+        change(&options);
+    CHECK(forebay_create(&options, &controller) == 0);
+    seen_count = batch_count = 0;
+    return controller;
+}
+
+static void shallow(struct forebay_options *options)
+{
+    options->depth = 1;
+    options->queue_requests_max = 3;
+}
+
+static void null_and_size(void)
+{
+    struct forebay_options options;
+    struct forebay *controller = NULL;
+    struct { struct forebay_options known; uint64_t unknown; } newer;
+    CHECK(forebay_options_init(NULL, sizeof options) == -EINVAL);
+    CHECK(strstr(forebay_message(), "options = NULL"));
+    CHECK(forebay_options_init(&options, 0) == -EINVAL);
+    CHECK(forebay_options_init(&options, sizeof options) == 0);
+    CHECK(forebay_create(&options, NULL) == -EINVAL);
+    options.size = 3;
+    CHECK(forebay_create(&options, &controller) == -EINVAL && controller == NULL);
+    /* A program of a later version: what it does not use is no obstacle. */
+    memset(&newer, 0, sizeof newer);
+    CHECK(forebay_options_init(&newer.known, sizeof newer) == 0);
+    CHECK(newer.known.size == sizeof newer);
+    CHECK(forebay_create(&newer.known, &controller) == 0);
+    CHECK(forebay_destroy(controller) == 0);
+    newer.unknown = 1;
+    CHECK(forebay_create(&newer.known, &controller) == -E2BIG);
+    /* And of an earlier one: what it does not know has its default. */
+    CHECK(forebay_options_init(&options, 16) == 0 && options.size == 16);
+    options.policy = "SW";
+    CHECK(forebay_create(&options, &controller) == 0);
+    CHECK(forebay_destroy(controller) == 0);
+    CHECK(forebay_destroy(NULL) == 0);
+
+    struct forebay_request asked = request(1, FOREBAY_READ, 0);
+    struct forebay_counters counters;
+    CHECK(forebay_submit(NULL, &asked, NULL) == -EINVAL);
+    CHECK(forebay_complete(NULL, 1, 0) == -EINVAL && forebay_cancel(NULL, 1) == -EINVAL);
+    CHECK(forebay_wait(NULL, 1, 0) == -EINVAL && forebay_drain(NULL, 0) == -EINVAL);
+    CHECK(forebay_poll(NULL, NULL, NULL, 1) == -EINVAL && forebay_descriptor(NULL) == -EINVAL);
+    CHECK(forebay_take_back(NULL, NULL, NULL) == -EINVAL && forebay_hint(NULL, 1, NULL, 0) == -EINVAL);
+    CHECK(forebay_set(NULL, "depth", "1") == -EINVAL && forebay_use_policy(NULL, NULL, NULL) == -EINVAL);
+    CHECK(forebay_set_class(NULL, 1, NULL) == -EINVAL && forebay_set_group(NULL, 1, NULL) == -EINVAL);
+    CHECK(forebay_read_counters(NULL, &counters, sizeof counters) == -EINVAL);
+    CHECK(forebay_statistics(NULL, NULL, 0) == -EINVAL && forebay_record(NULL, "x", 1) == -EINVAL);
+    CHECK(forebay_end_record(NULL, NULL, NULL) == -EINVAL && forebay_file_of_name(NULL, NULL) == -EINVAL);
+    controller = make(NULL);
+    CHECK(forebay_submit(controller, NULL, NULL) == -EINVAL);
+    CHECK(forebay_set(controller, NULL, "1") == -EINVAL && forebay_set(controller, "depth", NULL) == -EINVAL);
+    CHECK(forebay_read_counters(controller, NULL, sizeof counters) == -EINVAL);
+    CHECK(forebay_statistics(controller, NULL, 10) == -EINVAL);
+    CHECK(forebay_record(controller, NULL, 1 << 20) == -EINVAL);
+    CHECK(forebay_use_policy(controller, NULL, NULL) == -EINVAL);
+    CHECK(forebay_destroy(controller) == 0);
+}
+
+static void bad_options(void)
+{
+    struct forebay_options good, bad;
+    struct forebay *controller;
+    forebay_options_init(&good, sizeof good);
+    good.on_batch = on_batch;
+#define REFUSED(field, value, text)                                 \
+    bad = good;                                                     \
+    bad.field = value;                                              \
+    CHECK(forebay_create(&bad, &controller) == -EINVAL);            \
+    CHECK(strstr(forebay_message(), text) != NULL);
+    REFUSED(policy, "fifo", "policy = fifo: unknown policy; one of")
+    REFUSED(policy, NULL, "policy = NULL")
+    REFUSED(policy, "\xff", "policy: not UTF-8")
+    REFUSED(on_request, on_request, "only one of them")
+    REFUSED(delivery, FOREBAY_DELIVER_POLL, "not used by polling")
+    REFUSED(delivery, 7, "delivery = 7")
+    REFUSED(guard, 4, "guard = 4: not from 0 to 3")
+    REFUSED(depth, 0, "depth = 0: not from 1 to 16777216")
+    REFUSED(queue_requests_max, 1ull << 40, "queue_requests_max = 1099511627776")
+    REFUSED(run_bytes_max, 8 << 20, "batch_bytes_max first")
+    REFUSED(wait_ns, 1ull << 40, "wait_ns")
+    REFUSED(sharing, 9, "sharing = 9")
+    REFUSED(account_rows, 1u << 20, "account_rows")
+    bad = good;
+    bad.policy = "/nonexistent/policy.so";
+    CHECK(forebay_create(&bad, &controller) == -ELIBACC);
+    CHECK(strstr(forebay_message(), "/nonexistent/policy.so") != NULL);
+}
+
+static void ranges_and_tickets(void)
+{
+    struct forebay *controller = make(shallow), *other = make(shallow);
+    struct forebay_request asked = request(1, FOREBAY_WRITE, 0);
+    uint64_t first, second, foreign;
+    asked.length = 0;
+    CHECK(forebay_submit(controller, &asked, NULL) == -EINVAL);
+    asked.length = 8;
+    asked.offset = INT64_MAX - 7;
+    CHECK(forebay_submit(controller, &asked, NULL) == -EOVERFLOW);
+    CHECK(strstr(forebay_message(), "beyond 2^63 - 1") != NULL);
+    asked.offset = UINT64_MAX - 3;
+    CHECK(forebay_submit(controller, &asked, NULL) == -EOVERFLOW);
+    asked = request(1, 4, 0);
+    CHECK(forebay_submit(controller, &asked, NULL) == -EINVAL);
+    asked = request(1, FOREBAY_WRITE, 0);
+    asked.flags = 2;
+    CHECK(forebay_submit(controller, &asked, NULL) == -EINVAL);
+    asked.flags = 0;
+    asked.class_id = UINT32_MAX;
+    CHECK(forebay_submit(controller, &asked, NULL) == -EINVAL);
+
+    asked.class_id = 0;
+    CHECK(forebay_submit(controller, &asked, &first) == 0);
+    asked.id = 2;
+    CHECK(forebay_submit(controller, &asked, &second) == 0);
+    CHECK(forebay_complete(controller, second, 8) == -EBUSY);
+    CHECK(forebay_cancel(controller, first) == -EBUSY);
+    CHECK(forebay_submit(other, &asked, &foreign) == 0);
+    CHECK(forebay_complete(controller, foreign, 8) == -ENOENT && forebay_cancel(controller, foreign) == -ENOENT);
+    CHECK(forebay_complete(controller, 0, 8) == -ENOENT && forebay_complete(controller, UINT64_MAX, 8) == -ENOENT);
+    CHECK(forebay_destroy(controller) == -EBUSY);
+    CHECK(forebay_drain(controller, 1000) == -ETIMEDOUT);
+    for (asked.id = 3; asked.id < 5; asked.id++)
+        CHECK(forebay_submit(controller, &asked, NULL) == 0);
+    CHECK(forebay_submit(controller, &asked, NULL) == -EAGAIN);
+    CHECK(forebay_cancel(controller, second) == 0 && forebay_cancel(controller, second) == -ENOENT);
+    CHECK(seen_count == 2);
+    CHECK(forebay_complete(controller, first, -EIO) == 0);
+    CHECK(forebay_complete(controller, first, 8) == -ENOENT);
+    CHECK(seen_count == 3 && seen[2].id == 3);
+    CHECK(forebay_take_back(controller, NULL, NULL) == 1);
+    CHECK(forebay_complete(controller, seen[2].ticket, 8) == 0);
+    CHECK(forebay_complete(other, foreign, 8) == 0);
+
+    /* Append and sync: the whole file, and no range at all. */
+    asked = request(7, FOREBAY_ALONE, 0);
+    asked.length = 0;
+    CHECK(forebay_submit(controller, &asked, &first) == 0);
+    asked = request(8, FOREBAY_SYNC, UINT64_MAX);
+    CHECK(forebay_submit(controller, &asked, NULL) == 0);
+    CHECK(seen_count == 4);
+    CHECK(forebay_complete(controller, first, 100) == 0);
+    CHECK(seen_count == 5 && forebay_complete(controller, seen[4].ticket, 0) == 0);
+    CHECK(forebay_destroy(controller) == 0 && forebay_destroy(other) == 0);
+}
+
+static void reentry(void)
+{
+    struct forebay_options options;
+    struct forebay *controller;
+    struct forebay_request asked = request(0, FOREBAY_READ, 0);
+    forebay_options_init(&options, sizeof options);
+    options.on_request = on_request;
+    options.depth = 1;
+    CHECK(forebay_create(&options, &controller) == 0);
+    CHECK(forebay_submit(controller, &asked, NULL) == 0);
+    const int expected[8] = { -EDEADLK, -EDEADLK, -EDEADLK, 0, 0, 0, -ENOENT, 0 };
+    for (int i = 0; i < 8; i++)
+        CHECK(reentered[i] == expected[i]);
+    CHECK(forebay_drain(controller, -1) == 0 && forebay_destroy(controller) == 0);
+}
+
+static void polling(void)
+{
+    struct forebay_options options;
+    struct forebay *controller;
+    struct forebay_batch batch;
+    struct forebay_turn turns[2];
+    forebay_options_init(&options, sizeof options);
+    options.delivery = FOREBAY_DELIVER_POLL;
+    CHECK(forebay_create(&options, &controller) == 0);
+    struct pollfd descriptor = { .fd = forebay_descriptor(controller), .events = POLLIN };
+    CHECK(descriptor.fd >= 0 && poll(&descriptor, 1, 0) == 0);
+    CHECK(forebay_poll(controller, &batch, turns, 2) == 0);
+    CHECK(forebay_poll(controller, &batch, NULL, 2) == -EINVAL && forebay_poll(controller, NULL, turns, 2) == -EINVAL);
+    CHECK(forebay_poll(controller, &batch, turns, 0) == -EINVAL);
+    CHECK(forebay_hint(controller, FOREBAY_HINT_MORE, NULL, 1000000000) == 0);
+    for (unsigned i = 0; i < 3; i++) {
+        struct forebay_request asked = request(i, FOREBAY_WRITE, 4096 * i);
+        CHECK(forebay_submit(controller, &asked, NULL) == 0);
+    }
+    CHECK(forebay_poll(controller, &batch, turns, 2) == 0 && poll(&descriptor, 1, 0) == 0);
+    CHECK(forebay_hint(controller, FOREBAY_HINT_MORE, NULL, 1000000) == 0);
+    CHECK(poll(&descriptor, 1, -1) == 1);
+    CHECK(forebay_hint(controller, FOREBAY_HINT_NO_MORE, NULL, 0) == 0);
+    CHECK(forebay_poll(controller, &batch, turns, 2) == 2);
+    CHECK(batch.count == 2 && batch.offset == 0 && batch.length == 8192 && batch.turns == turns);
+    CHECK(batch.operation == FOREBAY_WRITE && turns[1].id == 1);
+    CHECK(forebay_complete(controller, turns[0].ticket, 4096) == 0);
+    CHECK(forebay_complete(controller, turns[1].ticket, 4096) == 0);
+    CHECK(poll(&descriptor, 1, -1) == 1 && forebay_poll(controller, &batch, turns, 2) == 1);
+    CHECK(batch.offset == 8192 && forebay_complete(controller, turns[0].ticket, 4096) == 0);
+    CHECK(forebay_poll(controller, &batch, turns, 2) == 0 && poll(&descriptor, 1, 0) == 0);
+    struct forebay_request waits = request(9, FOREBAY_READ, 0);
+    waits.flags = FOREBAY_WAIT;
+    CHECK(forebay_submit(controller, &waits, NULL) == -EINVAL);
+    CHECK(forebay_destroy(controller) == 0);
+}
+
+static void waiting(void)
+{
+    struct forebay_options options;
+    struct forebay *controller;
+    struct forebay_request asked = request(1, FOREBAY_WRITE, 0);
+    uint64_t first, second;
+    forebay_options_init(&options, sizeof options);
+    CHECK(forebay_create(&options, &controller) == 0);
+    CHECK(forebay_descriptor(controller) == -EINVAL);
+    CHECK(forebay_submit(controller, &asked, NULL) == -EINVAL);
+    asked.flags = FOREBAY_WAIT;
+    CHECK(forebay_submit(controller, &asked, &first) == 0 && forebay_submit(controller, &asked, &second) == 0);
+    CHECK(forebay_wait(controller, first, -1) == 0 && forebay_wait(controller, first, -1) == 0);
+    CHECK(forebay_wait(controller, second, 100000) == -ETIMEDOUT && forebay_wait(controller, second, 0) == -ETIMEDOUT);
+    CHECK(forebay_complete(controller, first, 4096) == 0 && forebay_wait(controller, second, -1) == 0);
+    CHECK(forebay_wait(controller, first, -1) == -ENOENT);
+    CHECK(forebay_complete(controller, second, 4096) == 0 && forebay_destroy(controller) == 0);
+}
+
+static void settings_and_classes(void)
+{
+    struct forebay *controller = make(NULL);
+    struct forebay_share share;
+    CHECK(forebay_set(controller, "policy", "aIOLi") == 0 && forebay_set(controller, "depth", "2") == 0);
+    CHECK(forebay_set(controller, "aioli.quantum_bytes", "65536") == 0);
+    CHECK(forebay_set(controller, "depth", "0") == -EINVAL && forebay_set(controller, "wait_ns", "soon") == -EINVAL);
+    CHECK(forebay_set(controller, "dpeth", "1") == -EINVAL);
+    CHECK(strstr(forebay_message(), "dpeth: no such setting; one of policy, depth") != NULL);
+    CHECK(forebay_share_init(&share, sizeof share) == 0);
+    CHECK(forebay_set_class(controller, 1, &share) == -EINVAL);
+    CHECK(strstr(forebay_message(), "does not share") != NULL);
+    CHECK(forebay_hint(controller, 9, NULL, 0) == -EINVAL && forebay_hint(controller, FOREBAY_HINT_FORGET, NULL, 0) == -EINVAL);
+    CHECK(forebay_hint(controller, FOREBAY_HINT_MORE, NULL, 2000000000) == -EINVAL);
+    CHECK(forebay_end_record(controller, NULL, NULL) == -ENOENT);
+    CHECK(forebay_record(controller, "/nonexistent/trace", 1 << 20) == -ENOENT);
+    CHECK(forebay_record(controller, "/tmp", 1 << 20) == -EISDIR && forebay_record(controller, "x", 1) == -EINVAL);
+    CHECK(forebay_destroy(controller) == 0);
+
+    struct forebay_options options;
+    forebay_options_init(&options, sizeof options);
+    options.on_batch = on_batch;
+    options.user = &seen_count;
+    options.sharing = FOREBAY_SHARE_DRR;
+    options.account_rows = 8;
+    CHECK(forebay_create(&options, &controller) == 0);
+    share.weight = 0;
+    CHECK(forebay_set_class(controller, 1, &share) == -EINVAL && strstr(forebay_message(), "weight 0"));
+    share.weight = 3;
+    share.has_group = 1;
+    share.group = 5;
+    CHECK(forebay_set_class(controller, 1, &share) == 0);
+    CHECK(forebay_set_group(controller, 5, &share) == -EINVAL);
+    share.has_group = 0;
+    CHECK(forebay_set_group(controller, 5, &share) == 0 && forebay_set_group(controller, 5, NULL) == 0);
+    struct forebay_request asked = request(1, FOREBAY_READ, 0);
+    asked.class_id = 1;
+    seen_count = 0;
+    CHECK(forebay_submit(controller, &asked, NULL) == 0 && seen_count == 1);
+    CHECK(forebay_set(controller, "policy", "MLF") == 0);
+    CHECK(forebay_complete(controller, seen[0].ticket, 4096) == 0);
+    char text[65536];
+    int needed = forebay_statistics(controller, NULL, 0);
+    CHECK(needed > 100 && needed < (int)sizeof text);
+    CHECK(forebay_statistics(controller, text, 10) > 10);
+    CHECK(forebay_statistics(controller, text, sizeof text) == (int)strlen(text) + 1);
+    CHECK(strstr(text, "\"accounts_by_class\":[{") && strstr(text, "\"requests_completed\":1"));
+    struct forebay_counters counters;
+    CHECK(forebay_read_counters(controller, &counters, sizeof counters) == 0);
+    CHECK(counters.completed == 1 && counters.files_now == 1 && counters.in_flight_now == 0);
+    CHECK(forebay_set_class(controller, 1, NULL) == 0 && forebay_destroy(controller) == 0);
+}
+
+int main(void)
+{
+    null_and_size();
+    bad_options();
+    ranges_and_tickets();
+    reentry();
+    polling();
+    waiting();
+    settings_and_classes();
+    puts("ok");
+    return 0;
+}

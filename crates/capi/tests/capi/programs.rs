@@ -1,0 +1,151 @@
+//! C programs that use the library: every error, storms of threads, forks, policies, the examples.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::build::{STRICT, here, libraries, library_folder, output, run, top};
+
+/// A folder with a C program in it, linked with the shared library.
+fn compile(name: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join(name);
+    let lib = library_folder(folder.path());
+    let mut command = Command::new("gcc");
+    command.args(["-std=c11", "-O1", "-g", "-pthread"]).args(STRICT);
+    command.arg("-I").arg(here().join("include")).arg("-o").arg(&program);
+    command.arg(here().join("tests/c").join(name).with_extension("c"));
+    run(command.arg(format!("-L{}", lib.display())).arg("-lforebay"));
+    (folder, program)
+}
+
+fn with_library(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", program.parent().unwrap().join("lib"));
+    command
+}
+
+/// Builds an example with its own Makefile.
+fn make(example: &str, output: &Path) {
+    let lib = library_folder(output);
+    let mut command = Command::new("make");
+    command.arg("-C").arg(top().join("examples").join(example));
+    command.arg(format!("OUTPUT={}", output.display()));
+    command.arg(format!("CPPFLAGS=-I{}", here().join("include").display()));
+    run(command.arg(format!("LDFLAGS=-L{}", lib.display())));
+}
+
+#[test]
+fn every_error_is_the_documented_one() {
+    let (_folder, program) = compile("errors");
+    assert_eq!(run(&mut with_library(&program)), "ok\n");
+}
+
+#[test]
+fn a_storm_of_threads_loses_and_doubles_nothing() {
+    let (_folder, program) = compile("storm");
+    assert_eq!(run(&mut with_library(&program)), "ok\n");
+}
+
+#[test]
+fn a_forked_child_is_told_so_by_every_call() {
+    let (_folder, program) = compile("forks");
+    assert_eq!(run(&mut with_library(&program)), "ok\n");
+}
+
+#[test]
+fn policies_from_outside_are_held_to_their_contract() {
+    let (folder, program) = compile("policies");
+    make("policy", folder.path());
+    let mut command = with_library(&program);
+    assert_eq!(run(command.arg(folder.path().join("smallest_first.so"))), "ok\n");
+}
+
+#[test]
+fn a_program_links_with_the_static_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("errors");
+    let mut command = Command::new("gcc");
+    command.args(["-std=c11", "-pthread"]).args(STRICT);
+    command.arg("-I").arg(here().join("include")).arg("-o").arg(&program);
+    command.arg(here().join("tests/c/errors.c"));
+    // What the static library needs beside itself, as forebay.pc says under Libs.private.
+    run(command.arg(libraries().join("libforebay.a")).args(["-ldl", "-lm", "-lgcc_s"]));
+    assert_eq!(run(&mut Command::new(program)), "ok\n");
+}
+
+/// The file server, running.
+struct Server {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start(prefix: &[&str], policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        make("file-server", folder.path());
+        let program = folder.path().join("file-server");
+        let files = folder.path().join("files");
+        std::fs::create_dir(&files).unwrap();
+        let words: Vec<&str> = prefix.iter().copied().chain([program.to_str().unwrap()]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("LD_LIBRARY_PATH", folder.path().join("lib"));
+        command.arg(folder.path().join("socket")).arg(files).arg(policy);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self { child, folder }
+    }
+
+    fn client(&self, threads: &str, blocks: &str) -> String {
+        let mut command = Command::new(self.folder.path().join("file-client"));
+        run(command.arg(self.folder.path().join("socket")).args([threads, blocks]))
+    }
+
+    /// Ends it as an operator would; what it counted.
+    fn end(mut self) -> serde_json::Value {
+        run(Command::new("kill").arg(self.child.id().to_string()));
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{line}");
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+#[test]
+fn the_file_server_serves_its_clients_and_merges_what_they_ask() {
+    for policy in ["TO", "TO-agg", "aIOLi"] {
+        let server = Server::start(&[], policy);
+        assert_eq!(server.client("4", "128"), "ok: 1536 requests\n");
+        let counted = server.end();
+        assert_eq!(counted["requests_completed"], 1536, "{counted}");
+        assert_eq!(counted["requests_in_flight_now"], 0);
+        assert_eq!(counted["policy"], policy);
+    }
+}
+
+/// Runs under valgrind's memory checker; a fault is a failure.
+const MEMCHECK: [&str; 5] = [
+    "valgrind",
+    "--error-exitcode=99",
+    "--leak-check=full",
+    "--errors-for-leak-kinds=definite",
+    "--quiet",
+];
+
+#[test]
+fn valgrind_finds_nothing_wrong_with_the_library_nor_with_the_example() {
+    let server = Server::start(&MEMCHECK, "aIOLi");
+    assert_eq!(server.client("2", "16"), "ok: 96 requests\n");
+    assert_eq!(server.end()["requests_completed"], 96);
+    for (name, arguments) in [("errors", &[][..]), ("storm", &["60"])] {
+        let (folder, program) = compile(name);
+        let mut command = Command::new(MEMCHECK[0]);
+        command.args(&MEMCHECK[1..]).arg(&program).args(arguments);
+        command.env("LD_LIBRARY_PATH", folder.path().join("lib"));
+        let output = output(&mut command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {}\n{said}", output.status);
+    }
+}
