@@ -48,6 +48,28 @@ install: build
 	install -D -m 644 $(COMPLETIONS)/_forebay $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_forebay
 	install -D -m 644 $(COMPLETIONS)/forebay.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/forebay.fish
 
+# libforebay (forebay(3)): the libraries, the header, pkg-config, the man page.
+VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+.PHONY: install-capi header sanitize
+install: install-capi
+install-capi: build
+	install -D $(BUILT)/libforebay.so $(DESTDIR)$(PREFIX)/lib/libforebay.so.$(VERSION)
+	ln -sf libforebay.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libforebay.so.0
+	ln -sf libforebay.so.0 $(DESTDIR)$(PREFIX)/lib/libforebay.so
+	install -m 644 $(BUILT)/libforebay.a $(DESTDIR)$(PREFIX)/lib/libforebay.a
+	install -D -m 644 crates/capi/include/forebay.h $(DESTDIR)$(PREFIX)/include/forebay.h
+	install -D -m 644 crates/capi/man/forebay.3 $(DESTDIR)$(PREFIX)/share/man/man3/forebay.3
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/capi/forebay.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/forebay.pc
+
+# Writes forebay.h anew from crates/capi/src.
+header:
+	FOREBAY_WRITE_HEADER=1 $(CARGO) test --locked -p forebay-capi --test capi the_header_is_fresh
+
+# The controller's tests and C programs under ThreadSanitizer; needs a nightly compiler with rust-src.
+sanitize:
+	scripts/sanitize
+
 # AGIOS's interface (docs/agios.md): the libraries, both headers, pkg-config.
 .PHONY: install-agios
 install: install-agios

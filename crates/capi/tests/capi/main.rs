@@ -2,4 +2,5 @@
 
 mod build;
 mod header;
+mod install;
 mod programs;

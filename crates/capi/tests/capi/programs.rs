@@ -105,7 +105,7 @@ impl Server {
 
     /// Ends it as an operator would; what it counted.
     fn end(mut self) -> serde_json::Value {
-        run(Command::new("kill").arg(self.child.id().to_string()));
+        run(Command::new("sh").arg("-c").arg(format!("kill {}", self.child.id())));
         let mut line = String::new();
         BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert!(self.child.wait().unwrap().success(), "{line}");
