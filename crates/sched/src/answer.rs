@@ -37,7 +37,8 @@ impl Admission {
 /// Why a request was refused; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejected {
-    /// `queue_requests_max` requests are waiting; try again after a completion.
+    /// `queue_requests_max` requests are waiting, or `class_requests_max` of its class; try again
+    /// after a completion.
     QueueFull,
     /// The range covers no byte, and the request is not a sync.
     EmptyRange,

@@ -14,7 +14,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
 
-use forebay_units::{Bytes, ClassId, Nanos, Timestamp};
+use forebay_units::{Bytes, ClassId, FileIndex, Nanos, Timestamp};
 
 use crate::class_queue::{ClassQueue, Names};
 use crate::ordered_map::OrderedMap;
@@ -35,7 +35,7 @@ pub type PolicySource = Box<dyn FnMut() -> Box<dyn Policy> + Send>;
 pub struct ClassOptions {
     /// The discipline, the cost model and the rest.
     pub sharing: SharingSettings,
-    /// Classes that are told apart at a time, [`OTHER_CLASS`] not counted: 1 to 65,534.
+    /// Classes that are told apart at a time, [`OTHER_CLASS`] not counted: 1 to 65,000.
     pub classes_max: usize,
     /// After how long an idle class may be forgotten.
     pub idle_max: Nanos,
@@ -218,16 +218,23 @@ pub(crate) struct Classes {
     pub(crate) wanting: VecDeque<u16>,
     /// The latest moment that anything here was told.
     pub(crate) latest: Timestamp,
+    /// By file: the class whose policy has seen it, [`NO_USER`] or [`MANY_USERS`].
+    users: Vec<u16>,
     /// Classes left aside by the decision that is being made.
     pub(crate) aside: Vec<u16>,
 }
+
+/// No class's policy has seen the file. Places are numbered below this.
+const NO_USER: u16 = u16::MAX;
+/// More than one class's policy has seen it.
+const MANY_USERS: u16 = u16::MAX - 1;
 
 /// A full table is searched for somebody to forget no more often than this.
 const SEARCH_EVERY: Nanos = Nanos::millis(1);
 
 impl Classes {
     pub(crate) fn new(options: ClassOptions, source: PolicySource) -> Self {
-        assert!((1..=65_534).contains(&options.classes_max), "classes_max is 1 to 65,534");
+        assert!((1..=65_000).contains(&options.classes_max), "classes_max is 1 to 65,000");
         assert!(options.class_requests_max > 0, "class_requests_max is at least 1");
         let mut by_id = OrderedMap::new();
         by_id.insert(OTHER_CLASS.0, OTHER);
@@ -243,6 +250,7 @@ impl Classes {
             next_search: Timestamp(0),
             wanting: VecDeque::new(),
             latest: Timestamp(0),
+            users: Vec::new(),
             aside: Vec::new(),
         }
     }
@@ -414,6 +422,26 @@ impl Classes {
         let class = self.of_mut(index);
         class.live -= 1;
         class.used = now;
+    }
+
+    /// A class's policy sees a file.
+    pub(crate) fn note_file(&mut self, index: u16, file: FileIndex) {
+        let at = file.0 as usize;
+        if at >= self.users.len() {
+            self.users.resize(at + 1, NO_USER);
+        }
+        let user = &mut self.users[at];
+        *user = if *user == NO_USER || *user == index { index } else { MANY_USERS };
+    }
+
+    /// Forgets a file, where it has been seen: with many files that is one class, mostly.
+    pub(crate) fn retire(&mut self, file: FileIndex, queues: &mut [ClassQueue]) {
+        let Some(user) = self.users.get_mut(file.0 as usize) else { return };
+        match core::mem::replace(user, NO_USER) {
+            NO_USER => {}
+            MANY_USERS => queues.iter_mut().for_each(|queue| queue.retire(file)),
+            index => queues[usize::from(index)].retire(file),
+        }
     }
 
     /// Something may go that may not have gone before, or the policy may have changed its mind.

@@ -305,7 +305,10 @@ impl Scheduler {
             return Err(FileBusy);
         }
         self.guard.retire(file);
-        self.queues.iter_mut().for_each(|queue| queue.retire(file));
+        match &mut self.classes {
+            Some(classes) => classes.retire(file, &mut self.queues),
+            None => self.queues[0].retire(file),
+        }
         self.arm.retire(file);
         Ok(())
     }
@@ -386,6 +389,7 @@ impl Scheduler {
             false => queue.add(now, &mut self.table, slot),
         }
         if let Some(classes) = &mut self.classes {
+            classes.note_file(index, self.table.file(slot));
             classes.wake(now, index);
         }
     }

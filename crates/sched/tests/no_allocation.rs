@@ -3,9 +3,10 @@
 mod counting;
 
 use forebay_sched::{
-    Access, Batch, Bypass, Cancellation, Decision, GuardMode, PolicyName, PolicySettings, Request,
-    Room, Scheduler, SchedulerOptions, build,
+    Access, Batch, Bypass, Cancellation, ClassOptions, Decision, GuardMode, PolicyName,
+    PolicySettings, Request, Room, Scheduler, SchedulerOptions, build, source,
 };
+use forebay_stats::LedgerOptions;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Offset, Timestamp};
 
 /// Random requests of all kinds, of which a constant number waits.
@@ -14,6 +15,7 @@ struct Load {
     batch: Batch,
     now: Timestamp,
     random: u64,
+    classes: u32,
 }
 
 impl Load {
@@ -35,7 +37,7 @@ impl Load {
         let range =
             ByteRange::new(Offset(self.random(4_000) * 4096), Bytes((1 + self.random(4)) * 4096));
         let (file, client) = (FileIndex(self.random(8) as u32), ClientId(self.random(8) as u32));
-        Request { tag: 0, file, access, range, client, class: ClassId(0) }
+        Request { tag: 0, file, access, range, client, class: ClassId(client.0 % self.classes) }
     }
 
     /// Adds one request; one in sixteen is cancelled at once and replaced.
@@ -74,15 +76,23 @@ impl Load {
     }
 }
 
-fn allocations(policy: PolicyName, guard: GuardMode) -> u64 {
+/// Without sharing if `classes` is 1; with sharing a ledger is kept too.
+fn allocations(policy: PolicyName, guard: GuardMode, classes: u32) -> u64 {
     let options = SchedulerOptions {
         guard,
         bypass: Bypass::Never,
         large_bytes: Some(Bytes(12_288)),
         queue_requests_max: 4096,
     };
-    let scheduler = Scheduler::new(options, build(policy, &PolicySettings::default()));
-    let mut load = Load { scheduler, batch: Batch::new(), now: Timestamp(0), random: 7 };
+    let settings = PolicySettings::default();
+    let mut scheduler = match classes {
+        1 => Scheduler::new(options, build(policy, &settings)),
+        _ => Scheduler::with_classes(options, ClassOptions::default(), source(policy, &settings)),
+    };
+    if classes > 1 {
+        scheduler.keep_ledger(LedgerOptions::default());
+    }
+    let mut load = Load { scheduler, batch: Batch::new(), now: Timestamp(0), random: 7, classes };
     // The high-water mark first, then a smaller load: pools, maps and queues have seen the worst.
     (0..2_048).for_each(|_| load.submit());
     load.turn_over(15_000);
@@ -96,13 +106,20 @@ fn allocations(policy: PolicyName, guard: GuardMode) -> u64 {
 #[test]
 fn no_policy_allocates_in_steady_state() {
     for policy in PolicyName::ALL {
-        assert_eq!(allocations(policy, GuardMode::Overlap), 0, "{policy}");
+        assert_eq!(allocations(policy, GuardMode::Overlap, 1), 0, "{policy}");
     }
 }
 
 #[test]
 fn no_guard_mode_allocates_in_steady_state() {
     for guard in GuardMode::ALL {
-        assert_eq!(allocations(PolicyName::To, guard), 0, "guard {guard}");
+        assert_eq!(allocations(PolicyName::To, guard, 1), 0, "guard {guard}");
+    }
+}
+
+#[test]
+fn neither_classes_nor_the_ledger_allocate_in_steady_state() {
+    for policy in [PolicyName::To, PolicyName::Aioli] {
+        assert_eq!(allocations(policy, GuardMode::Overlap, 4), 0, "{policy}");
     }
 }

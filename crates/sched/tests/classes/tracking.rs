@@ -214,3 +214,20 @@ fn the_ledger_adds_up_to_the_counters() {
         assert_eq!(snapshot.files.rows.len(), 3);
     }
 }
+
+/// A file's number may name another one after `retire`, whichever classes have used it.
+#[test]
+fn retired_files_are_forgotten_in_every_class() {
+    let (mut scheduler, mut now) = (scheduler(ClassOptions::default()), Timestamp(0));
+    for round in 0..20 {
+        for (class, file) in [(0, 0), (1, 0), (2, 1)] {
+            submit(&mut scheduler, now, Request { file: FileIndex(file), ..read(class, round) });
+        }
+        assert!(scheduler.retire(FileIndex(0)).is_err(), "it is in use");
+        serve(&mut scheduler, &mut now);
+        for file in 0..3 {
+            assert!(scheduler.retire(FileIndex(file)).is_ok());
+        }
+    }
+    assert_eq!(scheduler.stats().completed, 60);
+}
