@@ -24,7 +24,7 @@ use forebay_sched::{Access, Request};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, FileIndex, Offset, Timestamp};
 
 use crate::event::{Asked, Event, Fate, Members, Named, Submit, TEXT_BYTES_MAX, cut};
-use crate::varint::{BYTES_MAX, Bits, put, put_difference, put_text, set_length};
+use crate::varint::{BYTES_MAX, Bits, Pen, Scratch, put, put_difference, put_text, set_length};
 
 /// Most members that one event holds; a longer batch takes several.
 pub(crate) const MEMBERS_MAX: usize = 1000;
@@ -49,6 +49,7 @@ mod kind {
     pub(super) const SETTING: u8 = 14;
 }
 
+/// By the two bits that stand for them.
 const ACCESSES: [Access; 4] = [Access::Read, Access::Write, Access::Alone, Access::Sync];
 
 const HAS_ROOM: u8 = 1 << 5;
@@ -80,6 +81,7 @@ impl Context {
     }
 
     /// A bound on the bytes that an event will take.
+    #[inline]
     pub(crate) fn bytes_max(event: &Event<'_>) -> usize {
         match event {
             Event::Dispatch { members, .. } => 16 + BYTES_MAX * (members.count() + 2),
@@ -89,7 +91,7 @@ impl Context {
             Event::Setting { key, value } => {
                 32 + key.len().min(TEXT_BYTES_MAX) + value.len().min(TEXT_BYTES_MAX)
             }
-            _ => 128,
+            _ => Scratch::BYTES,
         }
     }
 
@@ -98,20 +100,97 @@ impl Context {
     #[inline]
     pub(crate) fn put(&mut self, into: &mut Vec<u8>, time: Timestamp, event: &Event<'_>) {
         let Some(kind) = kind_of(event) else { return };
-        let at = into.len();
-        let reserved = if Self::bytes_max(event) <= 128 { 1 } else { 3 };
-        into.extend_from_slice(&[kind, 0, 0, 0][..1 + reserved]);
-        let body = into.len();
-        let time = time.0.max(self.time);
-        put(into, time - self.time);
-        self.time = time;
-        self.put_fields(into, event);
-        let length = into.len() - body;
-        set_length(into, at + 1, reserved, length);
+        match event {
+            Event::Dispatch { asked, members, continues } => {
+                self.put_batch(into, time, *asked, members, *continues);
+            }
+            Event::Switch { .. } | Event::Name { .. } | Event::Setting { .. } => {
+                self.put_text_event(into, kind, time, event);
+            }
+            _ => {
+                let mut scratch = Scratch::new();
+                scratch.byte(kind);
+                scratch.byte(0);
+                self.put_time(&mut scratch, time);
+                self.put_fields(&mut scratch, event);
+                // All of them are shorter than 128 bytes: their lengths take a byte.
+                scratch.set(1, (scratch.count() - 2) as u8);
+                scratch.append_to(into);
+            }
+        }
     }
 
     #[inline]
-    fn put_fields(&mut self, into: &mut Vec<u8>, event: &Event<'_>) {
+    fn put_time(&mut self, into: &mut impl Pen, time: Timestamp) {
+        let time = time.0.max(self.time);
+        put(into, time - self.time);
+        self.time = time;
+    }
+
+    fn put_batch(
+        &mut self,
+        into: &mut Vec<u8>,
+        time: Timestamp,
+        asked: Asked,
+        members: &Members<'_>,
+        continues: bool,
+    ) {
+        let fields = |this: &mut Self, into: &mut Vec<u8>| {
+            this.put_time(into, time);
+            into.push(asked.bit() | if continues { CONTINUES } else { 0 });
+            put(into, members.count() as u64);
+            members.iter().for_each(|seq| this.put_seq(into, seq));
+        };
+        // Up to here even the longest numbers leave the length a single byte.
+        let reserved = if members.count() <= 8 { 1 } else { 3 };
+        self.put_framed(into, kind::DISPATCH, reserved, fields);
+    }
+
+    #[cold]
+    fn put_text_event(&mut self, into: &mut Vec<u8>, kind: u8, time: Timestamp, event: &Event<'_>) {
+        self.put_framed(into, kind, 3, |this, into| {
+            this.put_time(into, time);
+            match event {
+                Event::Switch { policy } => put_text(into, cut(policy)),
+                Event::Name { of, text } => {
+                    let (what, number) = match of {
+                        Named::File(file) => (0, file.0),
+                        Named::Client(client) => (1, client.0),
+                        Named::Class(class) => (2, class.0),
+                    };
+                    into.push(what);
+                    put(into, u64::from(number));
+                    put_text(into, cut(text));
+                }
+                Event::Setting { key, value } => {
+                    put_text(into, cut(key));
+                    put_text(into, cut(value));
+                }
+                _ => unreachable!("an event without a text"),
+            }
+        });
+    }
+
+    /// Appends an event whose length takes `reserved` bytes.
+    #[inline]
+    fn put_framed(
+        &mut self,
+        into: &mut Vec<u8>,
+        kind: u8,
+        reserved: usize,
+        fields: impl FnOnce(&mut Self, &mut Vec<u8>),
+    ) {
+        into.push(kind);
+        let at = into.len();
+        into.extend_from_slice(&[0; 3][..reserved]);
+        fields(self, into);
+        let length = into.len() - at - reserved;
+        set_length(into, at, reserved, length);
+    }
+
+    /// The fields of an event of a few numbers.
+    #[inline]
+    fn put_fields(&mut self, into: &mut impl Pen, event: &Event<'_>) {
         match event {
             Event::Submit(submit) => {
                 let flags = (submit.fate as u8) << 2 | if submit.has_room { HAS_ROOM } else { 0 };
@@ -125,21 +204,16 @@ impl Context {
                 self.put_request(into, request, 0);
                 put(into, moved.0);
             }
-            Event::Dispatch { asked, members, continues } => {
-                into.push(asked.bit() | if *continues { CONTINUES } else { 0 });
-                put(into, members.count() as u64);
-                members.iter().for_each(|seq| self.put_seq(into, seq));
-            }
             Event::Wait { asked, until } => {
-                into.push(asked.bit());
+                into.byte(asked.bit());
                 put(into, until.0.saturating_sub(self.time));
             }
-            Event::Idle { asked } => into.push(asked.bit()),
+            Event::Idle { asked } => into.byte(asked.bit()),
             Event::Ready { seq } | Event::Cancel { seq } => self.put_seq(into, *seq),
             Event::Complete { seq, errno, moved } => {
                 let is_same = self.moved == moved.0;
                 let failed = if *errno == 0 { 0 } else { FAILED };
-                into.push(failed | if is_same { SAME_MOVED } else { 0 });
+                into.byte(failed | if is_same { SAME_MOVED } else { 0 });
                 self.put_seq(into, *seq);
                 if *errno != 0 {
                     put(into, u64::from(*errno));
@@ -149,39 +223,35 @@ impl Context {
                     self.moved = moved.0;
                 }
             }
-            Event::Switch { policy } => put_text(into, cut(policy)),
             Event::Retire { file } => put(into, u64::from(file.0)),
             Event::File { file, id } => {
                 [u64::from(file.0), id.device, id.inode, id.generation]
                     .iter()
                     .for_each(|number| put(into, *number));
             }
-            Event::Name { of, text } => {
-                let (what, number) = match of {
-                    Named::File(file) => (0, file.0),
-                    Named::Client(client) => (1, client.0),
-                    Named::Class(class) => (2, class.0),
-                };
-                into.push(what);
-                put(into, u64::from(number));
-                put_text(into, cut(text));
-            }
-            Event::Setting { key, value } => {
-                put_text(into, cut(key));
-                put_text(into, cut(value));
-            }
-            Event::Drain | Event::Lost { .. } | Event::Unknown { .. } => {}
+            Event::Drain
+            | Event::Dispatch { .. }
+            | Event::Switch { .. }
+            | Event::Name { .. }
+            | Event::Setting { .. }
+            | Event::Lost { .. }
+            | Event::Unknown { .. } => {}
         }
     }
 
     #[inline]
-    fn put_request(&mut self, into: &mut Vec<u8>, request: &Request, flags: u8) {
+    fn put_request(&mut self, into: &mut impl Pen, request: &Request, flags: u8) {
         let sender = (request.file, request.client, request.class);
         let length = request.range.length().0;
         let (is_same_sender, is_same_length) = (sender == self.sender, length == self.length);
-        let access = ACCESSES.iter().position(|access| *access == request.access).unwrap_or(0);
-        into.push(
-            access as u8
+        let access = match request.access {
+            Access::Read => 0,
+            Access::Write => 1,
+            Access::Alone => 2,
+            Access::Sync => 3,
+        };
+        into.byte(
+            access
                 | flags
                 | if is_same_sender { SAME_SENDER } else { 0 }
                 | if is_same_length { SAME_LENGTH } else { 0 },
@@ -200,7 +270,7 @@ impl Context {
     }
 
     #[inline]
-    fn put_seq(&mut self, into: &mut Vec<u8>, seq: u64) {
+    fn put_seq(&mut self, into: &mut impl Pen, seq: u64) {
         put_difference(into, self.last_seq, seq);
         self.last_seq = seq;
     }

@@ -8,19 +8,76 @@ use alloc::vec::Vec;
 /// Most bytes of one number.
 pub(crate) const BYTES_MAX: usize = 10;
 
+/// Where bytes are written.
+pub(crate) trait Pen {
+    fn byte(&mut self, byte: u8);
+}
+
+impl Pen for Vec<u8> {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.push(byte);
+    }
+}
+
+/// Room for a short event, to be copied behind the others at once: a byte at a time into a vector
+/// would cost a look at its capacity for each.
+pub(crate) struct Scratch {
+    bytes: [u8; Self::BYTES],
+    count: usize,
+}
+
+impl Scratch {
+    /// A power of two.
+    pub(crate) const BYTES: usize = 64;
+
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self { bytes: [0; Self::BYTES], count: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, at: usize, byte: u8) {
+        self.bytes[at % Self::BYTES] = byte;
+    }
+
+    /// Appends all of it; there must be room for [`Scratch::BYTES`].
+    #[inline]
+    pub(crate) fn append_to(&self, into: &mut Vec<u8>) {
+        debug_assert!(self.count <= Self::BYTES);
+        let end = into.len() + self.count;
+        // A copy of fixed length is a few instructions, one of variable length a call.
+        into.extend_from_slice(&self.bytes);
+        into.truncate(end);
+    }
+}
+
+impl Pen for Scratch {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.bytes[self.count % Self::BYTES] = byte;
+        self.count += 1;
+    }
+}
+
 /// Appends a number.
 #[inline]
-pub(crate) fn put(into: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put(into: &mut impl Pen, mut number: u64) {
     while number >= 0x80 {
-        into.push(number as u8 | 0x80);
+        into.byte(number as u8 | 0x80);
         number >>= 7;
     }
-    into.push(number as u8);
+    into.byte(number as u8);
 }
 
 /// Appends the difference `to - from`, which may be negative and may wrap.
 #[inline]
-pub(crate) fn put_difference(into: &mut Vec<u8>, from: u64, to: u64) {
+pub(crate) fn put_difference(into: &mut impl Pen, from: u64, to: u64) {
     let difference = to.wrapping_sub(from).cast_signed();
     put(into, ((difference << 1) ^ (difference >> 63)).cast_unsigned());
 }
