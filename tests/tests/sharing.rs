@@ -66,7 +66,8 @@ impl Load {
             .env("FOREBAY_ENDPOINT", served.endpoint(way).to_string())
             .env("FOREBAY_PATHS", served.folder())
             .env("FOREBAY_EXPORT", served.folder())
-            .env("FOREBAY_ON_FAILURE", "fail");
+            .env("FOREBAY_ON_FAILURE", "fail")
+            .env("FOREBAY_TIMEOUT_MS", "600000");
         for name in ["FOREBAY_JOB", "SLURM_JOB_ID", "PBS_JOBID", "FLUX_JOB_ID"] {
             command.env_remove(name);
         }
@@ -275,6 +276,51 @@ fn a_limit_holds_for_all_connections_together() {
     assert!((0.98..=1.02).contains(&rate), "{rate:.4} of the limit");
     let slow = class(&after, &format!("{}/slow", user()));
     assert!(slow.account.throttled > 0 && slow.account.throttled_ns > 1_000_000_000, "{slow:?}");
+}
+
+#[test]
+fn a_job_held_back_keeps_no_other_job_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled("load", folder.path());
+    let served = Served::start(&["--store-kind=modelled:ssd", "--pool-bytes=4MiB"]);
+    let load = |job, file, threads| {
+        let shape = Shape { job: Some(job), direction: "write", file, threads, ..Shape::default() };
+        Load::start(&served, Through::Unix, &program, &shape)
+    };
+    // The writes of the one fill the pool twice over, and leave it one a second.
+    let mut slow = ["a", "b", "c"].map(|file| load("slow", file, 32));
+    let mut fast = load("fast", "d", 4);
+    let words = ["class", "slow", "limit=64KiB/s", "at_limit=wait"];
+    assert!(set(&served, Through::Unix, &words).status.success());
+    slow.iter_mut().for_each(|slow| slow.go(0));
+    forebay_tests::wait_until("the burst is over and the pool is full", || {
+        let status = served.status();
+        class(&status, &format!("{}/slow", user())).waiting > 20 && status.calls.memory_waits > 0
+    });
+    let (fast_had, slow_had) = race(&served, (&mut fast, "fast"), "slow", 400);
+    assert_eq!(fast_had, 400 * BLOCK);
+    assert!(slow_had * 10 <= fast_had, "{slow_had} bytes of the slow one meanwhile");
+}
+
+#[test]
+fn a_read_that_needs_no_device_counts_where_a_class_waits_at_its_limit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled("load", folder.path());
+    let served = Served::start(&[]);
+    let shape = Shape { job: Some("slow"), block_bytes: 4096, threads: 1, ..Shape::default() };
+    let mut load = Load::start(&served, Through::Unix, &program, &shape);
+    load.go(100);
+    load.hear("done");
+    assert!(served.status().calls.immediate > 0, "the page cache answers");
+    let words = ["class", "slow", "limit=200op/s", "at_limit=wait"];
+    assert!(set(&served, Through::Unix, &words).status.success());
+    let before = served.status();
+    load.go(100);
+    load.hear("done");
+    let after = served.status();
+    assert_eq!(after.calls.immediate, before.calls.immediate);
+    let waited = after.uptime_ns - before.uptime_ns;
+    assert!(waited > 400_000_000, "100 requests at 200 a second, 3 of them at once: {waited} ns");
 }
 
 #[test]

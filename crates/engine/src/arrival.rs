@@ -3,12 +3,13 @@
 use forebay_pool::{Buffer, Share};
 use forebay_sched::request::Request;
 use forebay_sched::scheduler::{Admission, Rejected, Room};
-use forebay_units::{ByteRange, Bytes, Offset, Timestamp};
+use forebay_units::{ByteRange, Bytes, ClassId, Offset, Timestamp};
 use slotmap::Key;
 
 use crate::call::{Action, CallKey, Event, Part, PartKey, Piece, PieceKey, PieceState, Stage};
 use crate::engine::{Engine, access_of};
 use crate::store::{Io, Operation};
+use crate::turns::Served;
 
 /// Where the next payload bytes of a call go.
 #[derive(Debug)]
@@ -101,20 +102,20 @@ impl Engine {
         self.end_call_if_over(key, events);
     }
 
-    /// What has waited for memory or for room in the scheduler, first come, first served.
+    /// What has waited for memory or for room in the scheduler.
     pub(crate) fn serve_waiting(&mut self, now: Timestamp, events: &mut Vec<Event>) {
-        while let Some(&part) = self.arrivals.front() {
-            if self.parts.contains_key(part) && !self.try_memory(part, events) {
-                break;
-            }
-            self.arrivals.pop_front();
-        }
-        while let Some(&part) = self.unadmitted.front() {
-            if self.parts.contains_key(part) && !self.try_admit(now, part) {
-                break;
-            }
-            self.unadmitted.pop_front();
-        }
+        let mut waiting = std::mem::take(&mut self.arrivals);
+        self.is_memory_short = waiting.serve(|part| match self.parts.contains_key(part) {
+            true => self.try_memory(part, events),
+            false => Served::Done,
+        });
+        self.arrivals = waiting;
+        let mut waiting = std::mem::take(&mut self.unadmitted);
+        waiting.serve(|part| match !self.parts.contains_key(part) || self.try_admit(now, part) {
+            true => Served::Done,
+            false => Served::ClassWaits,
+        });
+        self.unadmitted = waiting;
     }
 
     /// Gives a small write its one piece, now or when memory comes back.
@@ -123,17 +124,33 @@ impl Engine {
         let length = part.length();
         let piece = Piece { part: key, offset: 0, length, state: PieceState::Bare };
         part.add_piece(self.pieces.insert(piece), length);
-        if !self.arrivals.is_empty() || !self.try_memory(key, events) {
+        let class = self.class_of(key);
+        let stands_behind = self.is_memory_short || self.arrivals.has(class);
+        let served = if stands_behind { Served::ClassWaits } else { self.try_memory(key, events) };
+        if served != Served::Done {
+            self.is_memory_short |= served == Served::AllWait;
             self.counters.memory_waits += 1;
-            self.arrivals.push_back(key);
+            self.arrivals.push(class, key);
         }
     }
 
-    fn try_memory(&mut self, key: PartKey, events: &mut Vec<Event>) -> bool {
-        let part = &self.parts[key];
-        let Some(buffer) = self.pool.try_take(part.range.length(), Share::Arrival) else {
-            return false;
+    fn class_of(&self, part: PartKey) -> ClassId {
+        self.calls[self.parts[part].call].class
+    }
+
+    fn try_memory(&mut self, key: PartKey, events: &mut Vec<Event>) -> Served {
+        let (class, length) = (self.class_of(key), self.parts[key].length());
+        if self.scheduler.has_classes()
+            && !self.holdings.allow(class, length, self.pool.arrival_free_bytes().0)
+        {
+            return Served::ClassWaits;
+        }
+        let Some(buffer) = self.pool.try_take(Bytes(length), Share::Arrival) else {
+            return Served::AllWait;
         };
+        self.holdings.take(class, length);
+        let part = &mut self.parts[key];
+        part.held_bytes = length;
         let call = &mut self.calls[part.call];
         self.pieces[part.pieces[0]].state = PieceState::Filling { buffer, filled: 0 };
         if !call.eager {
@@ -146,7 +163,7 @@ impl Engine {
         } else if std::mem::take(&mut call.is_awaited) {
             events.push(Event::Resume { origin: call.origin });
         }
-        true
+        Served::Done
     }
 
     /// Hands a part to the scheduler, or answers it at once where no device has to be waited for.
@@ -154,8 +171,9 @@ impl Engine {
         if self.answer_now(now, key, events) {
             return;
         }
-        if !self.unadmitted.is_empty() || !self.try_admit(now, key) {
-            self.unadmitted.push_back(key);
+        let class = self.class_of(key);
+        if self.unadmitted.has(class) || !self.try_admit(now, key) {
+            self.unadmitted.push(class, key);
         }
     }
 
@@ -211,7 +229,8 @@ impl Engine {
         let call = &self.calls[part.call];
         let fits = call.action == Action::Read && !part.is_stream && self.store.tries_now();
         // What waits to be admitted has arrived before, and the scheduler does not know it yet.
-        let may_pass = fits && self.unadmitted.is_empty();
+        let may_pass =
+            fits && self.unadmitted.is_empty() && !self.always_scheduled.contains(&call.class);
         if !may_pass || self.scheduler.has_conflict(&self.request_for(key)) {
             return false;
         }
@@ -343,7 +362,9 @@ impl Engine {
         if !part.is_over() {
             return;
         }
+        let class = self.class_of(key);
         let part = self.parts.remove(key).expect("it was just found");
+        self.holdings.give_back(class, part.held_bytes);
         if let Stage::Dispatched(id) = part.stage {
             let errno = self.calls.get(part.call).map_or(0, |call| call.errno_of(&part));
             self.scheduler.complete(now, id, Bytes(part.moved), errno);

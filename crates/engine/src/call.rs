@@ -210,6 +210,8 @@ pub(crate) struct Part {
     pub(crate) is_parked: bool,
     /// Pieces that are being filled, wait for the store or are in it.
     pub(crate) pieces: Vec<PieceKey>,
+    /// Memory that it was given for its payload, until it is over.
+    pub(crate) held_bytes: u64,
     /// Chunks read but not yet sent to the peer.
     pub(crate) unsent_count: u32,
     /// Bytes that the store moved.
@@ -240,6 +242,7 @@ impl Part {
             dispatch: 0,
             is_parked: false,
             pieces: Vec::new(),
+            held_bytes: 0,
             unsent_count: 0,
             moved: 0,
         }

@@ -1,6 +1,6 @@
 //! The engine's state, its public calls, and its turn.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use forebay_pool::Pool;
 use forebay_sched::request::Access;
@@ -17,6 +17,7 @@ use crate::call::{
 use crate::carry::{Flight, FlightKey, Plan};
 use crate::files::{Closing, FileKey, Files};
 use crate::store::{Attributes, Io, OpenHow, Store, Wake};
+use crate::turns::{Holdings, Turns};
 
 /// What an engine may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +83,16 @@ pub struct Engine {
     pub(crate) dispatch_count: u64,
     /// Whose turn it is while streams and small requests compete.
     is_streams_turn: bool,
-    /// Parts that wait for memory for their payload, first come, first served.
-    pub(crate) arrivals: VecDeque<PartKey>,
-    /// Parts that the scheduler had no room for, first come, first served.
-    pub(crate) unadmitted: VecDeque<PartKey>,
+    /// Parts that wait for memory for their payload.
+    pub(crate) arrivals: Turns,
+    /// The first of them waits for any memory at all: what comes now stands behind.
+    pub(crate) is_memory_short: bool,
+    /// Classes whose reads all go through the scheduler.
+    pub(crate) always_scheduled: HashSet<ClassId>,
+    /// What classes hold for payload.
+    pub(crate) holdings: Holdings,
+    /// Parts that the scheduler had no room for.
+    pub(crate) unadmitted: Turns,
     pub(crate) in_store_count: usize,
     pub(crate) wait_until: Option<Timestamp>,
     pub(crate) counters: Counters,
@@ -114,8 +121,11 @@ impl Engine {
             privileged: None,
             dispatch_count: 0,
             is_streams_turn: true,
-            arrivals: VecDeque::new(),
-            unadmitted: VecDeque::new(),
+            arrivals: Turns::default(),
+            is_memory_short: false,
+            always_scheduled: HashSet::new(),
+            holdings: Holdings::default(),
+            unadmitted: Turns::default(),
             in_store_count: 0,
             wait_until: None,
             counters: Counters::default(),
@@ -171,6 +181,15 @@ impl Engine {
         change: impl FnOnce(&mut Scheduler) -> R,
     ) -> R {
         self.scheduler.change(now, key, value, change)
+    }
+
+    /// Whether reads of a class that need no device are answered at once, past the scheduler and
+    /// what it limits; so they are unless somebody says otherwise.
+    pub fn answer_at_once(&mut self, class: ClassId, may: bool) {
+        match may {
+            true => drop(self.always_scheduled.remove(&class)),
+            false => drop(self.always_scheduled.insert(class)),
+        }
     }
 
     /// What classes and files have had; `None` if the scheduler keeps no ledger.

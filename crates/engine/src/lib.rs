@@ -23,6 +23,7 @@ mod carry;
 mod engine;
 mod files;
 pub mod store;
+mod turns;
 
 pub use arrival::Sink;
 pub use call::{Action, CallKey, Event, Origin, PartKey, Ranges};

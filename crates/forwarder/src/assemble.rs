@@ -124,6 +124,8 @@ fn scheduler(settings: &Settings, setup: &Setup) -> Result<Scheduler, Error> {
             let classes = ClassOptions {
                 sharing: sharing(settings)?,
                 classes_max: class_count_max as usize,
+                // A class that is held back leaves places for others.
+                class_requests_max: setup.options.queue_requests_max / 4 * 3,
                 ..ClassOptions::default()
             };
             let source = forebay_sched::source(setup.policy, &setup.policy_settings());

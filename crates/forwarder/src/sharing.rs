@@ -65,6 +65,7 @@ impl Sharing {
         let Entered { class, new, gone } = self.classes.enter(identity);
         if let Some(gone) = gone {
             let key = format!("classes.{}", gone.0);
+            engine.answer_at_once(gone, true);
             note(engine.configure(now, &key, "released", |s| s.release_class(now, gone)));
         }
         if let Some((told, name)) = new {
@@ -130,7 +131,8 @@ impl Sharing {
 
     /// Tells the scheduler about a class.
     fn tell(&self, engine: &mut Engine, now: Timestamp, told: &Told) {
-        let Told { class, share, policy } = told;
+        let Told { class, share, policy, waits_at_limit } = told;
+        engine.answer_at_once(*class, !waits_at_limit);
         let key = format!("classes.{}", class.0);
         note(engine.configure(now, &key, &format!("{share:?}"), |scheduler| {
             scheduler.configure_class(now, *class, *share)

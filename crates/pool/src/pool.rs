@@ -97,6 +97,11 @@ impl Pool {
         Bytes(self.arena.length() as u64)
     }
 
+    /// Memory that arrivals could take if it were in one piece.
+    pub fn arrival_free_bytes(&self) -> Bytes {
+        Bytes(self.arena.zones().shared_free_bytes())
+    }
+
     /// Memory in blocks that are out; a block counts whole, however short its buffer is.
     pub fn used_bytes(&self) -> Bytes {
         Bytes(self.arena.zones().used_bytes)

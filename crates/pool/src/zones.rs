@@ -35,6 +35,7 @@ impl Span {
 #[derive(Debug)]
 pub(crate) struct Zones {
     shared: Buddy,
+    shared_used_bytes: u64,
     /// Pages in `shared`; the reserve begins after them.
     shared_pages: u32,
     reserve: Buddy,
@@ -49,6 +50,7 @@ impl Zones {
     pub(crate) fn new(shared_pages: u32, reserve_pages: u32) -> Self {
         Self {
             shared: Buddy::new(shared_pages),
+            shared_used_bytes: 0,
             shared_pages,
             reserve: Buddy::new(reserve_pages),
             used_bytes: 0,
@@ -65,17 +67,32 @@ impl Zones {
             Share::Arrival => None,
             Share::Dispatch => self.reserve.take(order).map(|page| page + self.shared_pages),
         };
-        let page = reserved.or_else(|| self.shared.take(order))?;
+        let page = match reserved {
+            Some(page) => page,
+            None => {
+                let page = self.shared.take(order)?;
+                self.shared_used_bytes += block_bytes(order);
+                page
+            }
+        };
         self.used_bytes += block_bytes(order);
         self.peak_bytes = self.peak_bytes.max(self.used_bytes);
         Some(Span { page, order })
+    }
+
+    /// What is free outside the reserve.
+    pub(crate) fn shared_free_bytes(&self) -> u64 {
+        u64::from(self.shared_pages) * BLOCK_BYTES_MIN - self.shared_used_bytes
     }
 
     /// Gives back a block that [`take`](Self::take) handed out.
     pub(crate) fn give(&mut self, span: Span) {
         match span.page.checked_sub(self.shared_pages) {
             Some(page) => self.reserve.give(page, span.order),
-            None => self.shared.give(span.page, span.order),
+            None => {
+                self.shared.give(span.page, span.order);
+                self.shared_used_bytes -= block_bytes(span.order);
+            }
         }
         self.used_bytes -= block_bytes(span.order);
         self.given_back += 1;

@@ -45,9 +45,11 @@ fn arrivals_leave_the_reserve_whole() {
     let pool = Pool::new(Bytes::mib(8)).unwrap();
     let arrivals = take_all(&pool, Bytes(BLOCK_BYTES_MIN), Share::Arrival);
     assert_eq!(pool.used_bytes(), Bytes::mib(6), "all but a quarter");
+    assert_eq!(pool.arrival_free_bytes(), Bytes::ZERO);
     let dispatches = take_all(&pool, Bytes(BLOCK_BYTES_MAX), Share::Dispatch);
     assert_eq!(dispatches.len(), 2, "4 KiB arrivals have not fragmented it");
     drop((arrivals, dispatches));
+    assert_eq!(pool.arrival_free_bytes(), Bytes::mib(6));
     assert_eq!(take_all(&pool, Bytes(BLOCK_BYTES_MAX), Share::Dispatch).len(), 8);
 }
 

@@ -100,11 +100,31 @@ impl Row for Account {
     }
 
     fn clear(&mut self) {
-        let queue_time = core::mem::take(&mut self.queue_time);
-        let device_time = core::mem::take(&mut self.device_time);
-        *self = Self { queue_time, device_time, ..Self::default() };
+        // Only what was counted is wiped: an account is mostly empty buckets.
         self.queue_time.clear();
         self.device_time.clear();
+        let Self {
+            reads,
+            writes,
+            bypassed,
+            batches,
+            batched_requests,
+            waits,
+            waited,
+            throttled,
+            throttled_time,
+            blocked,
+            blocked_time,
+            queue_time: _,
+            device_time: _,
+        } = self;
+        (*reads, *writes) = (Flow::default(), Flow::default());
+        for count in [bypassed, batches, batched_requests, waits, throttled, blocked] {
+            *count = 0;
+        }
+        for time in [waited, throttled_time, blocked_time] {
+            *time = Nanos::ZERO;
+        }
     }
 }
 

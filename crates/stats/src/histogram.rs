@@ -7,8 +7,6 @@
 //! Error:       a percentile differs from the true one by at most 32 ns or 1/16 of it, whichever is more, up to
 //!              [`Histogram::COUNTED_MAX`]; count, sum and maximum are exact.
 
-use alloc::boxed::Box;
-
 use forebay_units::Nanos;
 
 /// Durations are counted in steps of 2^6 ns below the first octave.
@@ -23,15 +21,16 @@ const BUCKETS: usize = SUB_COUNT * (OCTAVES + 1);
 /// How often which duration was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// On the heap, so that an account without any durations is small to move.
-    buckets: Box<[u64; BUCKETS]>,
+    buckets: [u64; BUCKETS],
+    /// In which octaves something was counted: the others need not be looked at.
+    octaves: u32,
     sum: Nanos,
     max: Nanos,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { buckets: Box::new([0; BUCKETS]), sum: Nanos::ZERO, max: Nanos::ZERO }
+        Self { buckets: [0; BUCKETS], octaves: 0, sum: Nanos::ZERO, max: Nanos::ZERO }
     }
 }
 
@@ -87,26 +86,42 @@ impl Histogram {
     #[inline]
     pub(crate) fn add(&mut self, sample: Sample) {
         self.buckets[sample.bucket] += 1;
+        self.octaves |= 1 << (sample.bucket / SUB_COUNT);
         self.sum += sample.duration;
-        self.max = self.max.max(sample.duration);
+        if sample.duration > self.max {
+            self.max = sample.duration;
+        }
     }
 
     /// Adds everything that another histogram has seen.
     pub fn merge(&mut self, other: &Self) {
-        if other.max == Nanos::ZERO && other.buckets[0] == 0 {
-            return;
+        for octave in other.octaves() {
+            let theirs = &other.buckets[octave..][..SUB_COUNT];
+            for (mine, theirs) in self.buckets[octave..].iter_mut().zip(theirs) {
+                *mine += theirs;
+            }
         }
-        for (mine, theirs) in self.buckets.iter_mut().zip(other.buckets.iter()) {
-            *mine += theirs;
-        }
+        self.octaves |= other.octaves;
         self.sum += other.sum;
         self.max = self.max.max(other.max);
     }
 
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
-        self.buckets.fill(0);
-        (self.sum, self.max) = (Nanos::ZERO, Nanos::ZERO);
+        for octave in self.octaves() {
+            self.buckets[octave..][..SUB_COUNT].fill(0);
+        }
+        (self.octaves, self.sum, self.max) = (0, Nanos::ZERO, Nanos::ZERO);
+    }
+
+    /// The first buckets of the octaves in which something was counted.
+    fn octaves(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut left = self.octaves;
+        core::iter::from_fn(move || {
+            let octave = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (octave < u32::BITS).then_some(octave as usize * SUB_COUNT)
+        })
     }
 
     /// How many durations were counted.

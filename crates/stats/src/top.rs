@@ -88,6 +88,8 @@ pub struct Top<V> {
     lightest: BinaryHeap<Reverse<(u64, u32)>>,
     other: V,
     weight: u64,
+    /// The row that was asked for last: one job or file often comes many times in a row.
+    recent: usize,
 }
 
 impl<V: Row> Top<V> {
@@ -104,6 +106,7 @@ impl<V: Row> Top<V> {
             lightest: BinaryHeap::new(),
             other: V::default(),
             weight: 0,
+            recent: 0,
         }
     }
 
@@ -111,11 +114,11 @@ impl<V: Row> Top<V> {
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64) -> &mut V {
         self.weight = self.weight.saturating_add(weight);
-        let row = match self.find(key) {
-            Some(row) => row,
-            None => self.admit(key),
-        };
-        let row = &mut self.rows[row];
+        let is_recent = self.rows.get(self.recent).is_some_and(|row| row.key == key);
+        if !is_recent {
+            self.recent = self.find(key).unwrap_or_else(|| self.admit(key));
+        }
+        let row = &mut self.rows[self.recent];
         row.weight = row.weight.saturating_add(weight);
         &mut row.account
     }

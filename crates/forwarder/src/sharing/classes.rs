@@ -69,6 +69,8 @@ pub(crate) struct Told {
     pub(crate) share: ClassShare,
     /// The order within it; the scheduler's own if `None`.
     pub(crate) policy: Option<String>,
+    /// It, or its user, waits at a limit whoever else is there.
+    pub(crate) waits_at_limit: bool,
 }
 
 /// What comes of somebody connecting.
@@ -189,7 +191,12 @@ impl Classes {
 
     fn told(&self, class: ClassId, identity: &Identity) -> Told {
         let settings = self.settings_of(identity);
+        let user = match self.level {
+            Level::Job => self.settings.of_user(identity.user),
+            Level::User | Level::None => ClassSettings::default(),
+        };
         Told {
+            waits_at_limit: waits_at_limit(&settings) || waits_at_limit(&user),
             class,
             share: ClassShare {
                 share: share(&settings),
@@ -206,6 +213,11 @@ fn units(ceiling: Ceiling) -> u64 {
         Ceiling::None => 0,
         Ceiling::PerSecond(units) => units,
     }
+}
+
+fn waits_at_limit(settings: &ClassSettings) -> bool {
+    let Share { ops, bytes, at_limit, .. } = share(settings);
+    at_limit == AtLimit::Wait && (ops.is_some() || bytes.is_some())
 }
 
 fn share(settings: &ClassSettings) -> Share {
@@ -304,6 +316,7 @@ mod tests {
         settings.set("climate", "limit", "1MiB/s").unwrap();
         settings.set("climate", "at_limit", "wait").unwrap();
         let told = classes.change(settings);
+        assert!(told[0].waits_at_limit);
         let share = told[0].share.share;
         assert_eq!((share.bytes, share.at_limit), (Some(Rate::bytes(1 << 20)), AtLimit::Wait));
     }
