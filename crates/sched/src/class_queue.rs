@@ -183,13 +183,25 @@ impl ClassQueue {
     }
 
     /// Notes that a request of this class in flight has ended.
-    pub(crate) fn complete(&mut self, now: Timestamp, table: &mut Table, slot: u32, moved: Bytes) {
-        if table.state(slot) == State::InFlightByPolicy {
-            let accepted = self.names.named(table, slot);
-            self.policy.complete(now, &accepted, moved);
-            self.names.take_back(table, slot);
+    pub(crate) fn complete(
+        &mut self,
+        now: Timestamp,
+        table: &Table,
+        accepted: &Accepted,
+        state: State,
+        moved: Bytes,
+    ) {
+        if state == State::InFlightByPolicy {
+            match self.names {
+                Names::Same => self.policy.complete(now, accepted, moved),
+                Names::Own { .. } => {
+                    let slot = slot_of(accepted.id);
+                    self.policy.complete(now, &self.names.named(table, slot), moved);
+                    self.names.take_back(table, slot);
+                }
+            }
         }
-        if table.access(slot) == Access::Alone {
+        if accepted.request.access == Access::Alone {
             // How much an append moves is known only now, so it is charged now.
             self.lead(moved, Turn::Lane);
         }

@@ -10,6 +10,9 @@
 //! submit ── guard ──(ready)── bypass? ── policy ── next ── (in flight) ── complete
 //!             └─ blocked behind an earlier conflicting request, until that completes
 //! ```
+//!
+//! With classes, which are optional, there is a policy for each, and [`sharing`] says at every
+//! `next` whose turn it is. A policy from outside goes in through [`Checked`].
 #![no_std]
 #![forbid(unsafe_code)]
 

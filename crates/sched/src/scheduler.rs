@@ -203,7 +203,7 @@ impl Scheduler {
         let accepted = self.table.accepted(slot);
         let index = self.table.class_index(slot);
         let moved = outcome.unwrap_or(Bytes::ZERO);
-        self.queues[usize::from(index)].complete(now, &mut self.table, slot, moved);
+        self.queues[usize::from(index)].complete(now, &self.table, &accepted, state, moved);
         self.counts.in_flight -= 1;
         self.stats.completed += 1;
         if let Some(book) = &mut self.book {

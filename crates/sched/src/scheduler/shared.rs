@@ -11,6 +11,7 @@
 //!
 //! Chains are followed [`DEPTH_MAX`] deep, and no more than so many steps at a time, so that
 //! a decision stays cheap. What is not found waits for its own class's turn, as without boosts.
+//! Of the writes that a sync waits for, only those that conflict with nothing themselves are found.
 //! With TWINS there are none: the window of the class in front comes in any case.
 
 use forebay_units::{ClassId, Timestamp};
