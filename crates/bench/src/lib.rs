@@ -4,6 +4,7 @@
 //! run(suite, options) ─► strided ─┐  processes with the preload library ─► forebay serve ─► modelled disk
 //!                        forwarding│  this process ─► forebay serve, and ─► a raw socket, in turns
 //!                        core      │  forebay-bench-core, also under callgrind
+//!                        library   │  C programs, compiled and linked with libforebay and libagios
 //!                                  └─► Report ─► table, JSON, plot, archive
 //! ```
 //!
@@ -17,6 +18,7 @@ mod crew;
 mod error;
 mod figures;
 mod forwarding;
+mod library;
 mod machine;
 mod peers;
 mod programs;
@@ -68,6 +70,11 @@ const SUITES: &[SuiteInfo] = &[
         name: "core",
         summary: "the scheduler alone: time, instructions and allocations a request, by policy and queue length",
         run: core::run,
+    },
+    SuiteInfo {
+        name: "library",
+        summary: "libforebay through its C interface, by policy and work, beside what AGIOS v2 did",
+        run: library::run,
     },
 ];
 

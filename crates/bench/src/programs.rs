@@ -64,6 +64,12 @@ impl Programs {
         self.find("forebay-bench-core")
     }
 
+    /// A library that programs are linked with.
+    pub(crate) fn library(&self, name: &str) -> Result<PathBuf, Error> {
+        let installed = self.folders[0].join("../lib").join(name);
+        installed.canonicalize().or_else(|_| self.find(name))
+    }
+
     /// The library that is loaded into programs.
     pub(crate) fn preload(&self) -> Result<PathBuf, Error> {
         match std::env::var_os(PRELOAD_VARIABLE) {

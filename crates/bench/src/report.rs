@@ -42,6 +42,8 @@ pub struct Row {
     pub parameters: Vec<(&'static str, Value)>,
     /// The single results whose median `value` is, when there were several.
     pub runs: Vec<f64>,
+    /// What else was found in the same runs, by name.
+    pub beside: Vec<(&'static str, Value)>,
 }
 
 impl Report {
@@ -88,7 +90,8 @@ impl Row {
         runs: &[f64],
     ) -> Self {
         let several = if runs.len() > 1 { runs.to_vec() } else { Vec::new() };
-        Self { name, value: median(runs), unit, parameters: parameters.to_vec(), runs: several }
+        let parameters = parameters.to_vec();
+        Self { name, value: median(runs), unit, parameters, runs: several, beside: Vec::new() }
     }
 
     /// Whether it was measured under these circumstances, among others.
@@ -108,6 +111,9 @@ impl Serialize for Row {
         }
         if !self.runs.is_empty() {
             map.serialize_entry("runs", &self.runs)?;
+        }
+        for (name, value) in &self.beside {
+            map.serialize_entry(name, value)?;
         }
         map.end()
     }

@@ -44,14 +44,18 @@ pub(crate) fn bytes(count: f64) -> String {
 fn lines(report: &Report) -> Vec<Vec<String>> {
     let parameters = parameter_names(report);
     let values = distinct(report.rows.iter().map(|row| (row.name, row.unit)));
+    let beside =
+        distinct(report.rows.iter().flat_map(|row| row.beside.iter().map(|(name, _)| *name)));
     let mut head: Vec<String> = parameters.iter().map(|name| heading(name)).collect();
     head.extend(values.iter().map(|(name, _)| heading(name)));
+    head.extend(beside.iter().map(|name| heading(name)));
     let mut units = vec![String::new(); parameters.len()];
     units.extend(
         values
             .iter()
             .map(|(_, unit)| if *unit == "B" { String::new() } else { (*unit).to_owned() }),
     );
+    units.extend(beside.iter().map(|_| String::new()));
     let mut lines = vec![head, units];
     for circumstances in distinct(report.rows.iter().map(|row| &row.parameters)) {
         let cell = |name: &&str| {
@@ -63,6 +67,11 @@ fn lines(report: &Report) -> Vec<Vec<String>> {
                 row.name == *name && row.unit == *unit && row.parameters == *circumstances
             };
             report.rows.iter().find(is_it).map_or(NOTHING.into(), value)
+        }));
+        let rows = || report.rows.iter().filter(|row| row.parameters == *circumstances);
+        line.extend(beside.iter().map(|name| {
+            let mut found = rows().flat_map(|row| &row.beside).filter(|(own, _)| own == name);
+            found.next().map_or(NOTHING.into(), figure)
         }));
         lines.push(line);
     }
@@ -95,6 +104,18 @@ fn parameter((name, value): &(&'static str, Value)) -> String {
         }
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+/// A figure that stands beside a value.
+fn figure(named: &(&'static str, Value)) -> String {
+    let (name, value) = named;
+    match value {
+        Value::Null => NOTHING.to_owned(),
+        Value::Number(count) if !name.ends_with("_bytes") => {
+            number(count.as_f64().unwrap_or_default())
+        }
+        _ => parameter(named),
     }
 }
 
@@ -188,6 +209,26 @@ mod tests {
 aioli_over_to_8k  48
 ";
         assert_eq!(format!("\n{}", table(&report)), expected);
+    }
+
+    #[test]
+    fn what_else_was_found_stands_to_the_right() {
+        let mut report = Report::new("made-up");
+        for (policy, beside) in [("to", Value::Null), ("sjf", Value::from(2.345))] {
+            let mut row = Row::median("rate", "1/s", &[("policy", Value::from(policy))], &[7.0]);
+            row.beside = vec![("peak_bytes", Value::from(8192)), ("ratio", beside)];
+            report.rows.push(row);
+        }
+        let expected = "
+policy  rate   peak  ratio
+         1/s
+
+to         7  8 KiB      –
+
+sjf        7  8 KiB   2.35
+";
+        let text = table(&report);
+        assert_eq!(format!("\n{text}"), expected);
     }
 
     #[test]
