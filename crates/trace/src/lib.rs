@@ -29,6 +29,7 @@ mod recorder;
 mod setup;
 mod sum;
 mod summary;
+mod tally;
 mod timeline;
 mod traced;
 mod varint;
