@@ -15,7 +15,8 @@
 //! Loses when:  the device is shared with something that it does not see: a limit is no guarantee.
 //!
 //! Bound: in any interval of length `t`, what is taken is at most `burst + rate · t` and one batch.
-//! One that always wants takes at least `rate · t − burst` less one batch. A new rate keeps the level.
+//! One that always wants takes at least `rate · t − burst` less one batch; with no burst it loses less
+//! than a nanosecond a batch, and whatever time it is asked too late. A new rate keeps the level.
 
 use forebay_units::{Nanos, Timestamp};
 

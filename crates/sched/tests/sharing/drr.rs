@@ -8,7 +8,7 @@ use crate::bed::{Bed, Service, Sizes, Source, advantage, bytes_of, one_batch_eac
 use crate::sfq::{crowd, pairs, settings, weighted};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn two_classes_that_want_to_go_differ_by_a_quantum_and_one_batch_each(

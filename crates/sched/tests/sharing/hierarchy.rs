@@ -50,7 +50,7 @@ fn by_user(log: &[Event], user_of: &[usize]) -> Vec<Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
     fn each_level_is_fair(

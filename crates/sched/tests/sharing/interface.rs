@@ -198,7 +198,7 @@ fn apply(shares: &mut Shares, model: &mut Model, call: Call) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(250))]
 
     #[test]
     fn any_order_of_calls_loses_nobody_and_forgets_everybody_in_the_end(

@@ -51,7 +51,7 @@ fn shortfall(log: &[Event], class: usize, rate: u64) -> i128 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
     fn who_always_wants_gets_what_is_reserved(

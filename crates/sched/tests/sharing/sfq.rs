@@ -73,7 +73,7 @@ fn worst_excess(outer: &mut dyn Outer, bed: &Bed, weights: &[u64]) -> (i128, i12
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn two_classes_that_want_to_go_differ_by_one_batch_each(

@@ -16,7 +16,7 @@ fn gate(twins: TwinsSettings) -> Shares {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
     fn what_leaves_is_of_the_server_whose_window_it_is(
