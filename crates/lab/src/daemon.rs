@@ -61,10 +61,10 @@ impl Places {
         self.directory.join("mnt")
     }
 
-    /// Whether a daemon is alive.
+    /// Whether a daemon is alive. Several may ask at once: they share the lock.
     pub(crate) fn is_served(&self) -> bool {
         let Ok(lock) = File::open(self.lock()) else { return false };
-        flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+        flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
     }
 
     pub(crate) fn read_settings(&self) -> Result<Settings, Error> {
