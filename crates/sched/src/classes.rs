@@ -274,9 +274,14 @@ impl Classes {
     }
 
     /// The place of a class that has one.
+    pub(crate) fn place(&self, class: ClassId) -> Option<u16> {
+        self.by_id.get(class.0)
+    }
+
+    /// The same, remembered for the next time.
     pub(crate) fn find(&mut self, class: ClassId) -> Option<u16> {
         if self.recent.0 != class {
-            self.recent = (class, self.by_id.get(class.0)?);
+            self.recent = (class, self.place(class)?);
         }
         Some(self.recent.1)
     }

@@ -27,7 +27,7 @@ use forebay_units::{ByteRange, Bytes, FileIndex, Offset, Timestamp};
 
 use crate::arm::Arm;
 use crate::book::Book;
-use crate::class_queue::{ClassQueue, LaneView, Turn};
+use crate::class_queue::{ClassQueue, LaneView, Names, Turn};
 use crate::classes::Classes;
 use crate::guard::Guard;
 use crate::policies::checked::Fault;
@@ -81,7 +81,7 @@ impl Scheduler {
             options,
             table: Table::new(),
             guard: Guard::new(options.guard),
-            queues: alloc::vec![class_api::only_queue(policy)],
+            queues: alloc::vec![ClassQueue::new(policy, Names::Same)],
             classes: None,
             book: None,
             arm: Arm::default(),

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use forebay_units::{ClassId, Timestamp};
 
-use crate::class_queue::{ClassQueue, Names};
 use crate::classes::{ClassError, ClassOptions, ClassStats, Classes, PolicySource};
 use crate::options::SchedulerOptions;
 use crate::policies::noop::Noop;
@@ -134,9 +133,9 @@ impl Scheduler {
     }
 
     /// One class, if it is known.
-    pub fn class(&mut self, now: Timestamp, class: ClassId) -> Option<ClassStats> {
-        let classes = self.classes.as_deref_mut()?;
-        let index = classes.find(class)?;
+    pub fn class(&self, now: Timestamp, class: ClassId) -> Option<ClassStats> {
+        let classes = self.classes.as_deref()?;
+        let index = classes.place(class)?;
         Some(classes.stats(now, index, &self.queues[usize::from(index)]))
     }
 
@@ -150,9 +149,4 @@ impl Scheduler {
         let nothing = Reserved { total: 0, is_overcommitted: false };
         self.classes.as_deref().map_or(nothing, |classes| classes.shares.reserved())
     }
-}
-
-/// A queue for requests of all classes.
-pub(super) fn only_queue(policy: Box<dyn Policy>) -> ClassQueue {
-    ClassQueue::new(policy, Names::Same)
 }

@@ -75,6 +75,7 @@ impl Scheduler {
         lane: LaneView,
     ) -> bool {
         let index = self.classes_mut().find(class).expect("a class that has something has a place");
+        self.classes_mut().of_mut(index).is_held = false;
         if let Some(slot) = self.find_boost(now, index, lane) {
             self.boost(now, slot, batch);
             return true;

@@ -5,6 +5,7 @@ use forebay_sched::{
     Access, Batch, Bypass, ClassOptions, Decision, PolicyName, PolicySettings, Request, RequestId,
     Room, Scheduler, SchedulerOptions, source,
 };
+use forebay_stats::LedgerOptions;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
 
 use crate::world::KIB;
@@ -70,6 +71,7 @@ fn exhaust(scheduler: &mut Scheduler, now: &mut Timestamp) {
 fn a_throttled_write_that_holds_up_a_read_goes_in_the_readers_turn_and_is_charged() {
     for policy in PolicyName::ALL {
         let (mut scheduler, mut now) = (scheduler(policy), Timestamp(0));
+        scheduler.keep_ledger(LedgerOptions::default());
         exhaust(&mut scheduler, &mut now);
         let other = submit(&mut scheduler, request(SLOW, Access::Write, 50, 1));
         let write = submit(&mut scheduler, request(SLOW, Access::Write, 0, 4));
@@ -85,6 +87,14 @@ fn a_throttled_write_that_holds_up_a_read_goes_in_the_readers_turn_and_is_charge
         // It has gone early, so what its class asks for next goes late: nothing was free.
         until_left(&mut scheduler, &mut now, other);
         assert!(now >= Timestamp(Nanos::millis(1_990).0), "{policy}: at {now:?}");
+        let snapshot = scheduler.snapshot().expect("it is kept");
+        let row = |class: ClassId| {
+            let mut rows = snapshot.classes.rows.iter();
+            &rows.find(|row| row.key == u64::from(class.0)).expect("it is known").account
+        };
+        let blockers = row(QUICK).blockers.ranking();
+        assert_eq!((blockers.rows[0].key, blockers.rows[0].account), (u64::from(SLOW.0), 1));
+        assert!(row(SLOW).account.throttled_time >= Nanos::millis(990), "{policy}");
     }
 }
 

@@ -1,6 +1,9 @@
 //! Who has a place, who is forgotten, and what is counted.
 
-use forebay_sched::sharing::{AtLimit, ClassShare, GroupId, Rate, Share, SharingSettings};
+use forebay_sched::sharing::{
+    AtLimit, ClassShare, Discipline, GroupId, Rate, Share, SharingSettings, TwinsSettings,
+    WindowIdle,
+};
 use forebay_sched::{
     Access, Batch, Bypass, ClassError, ClassOptions, Decision, OTHER_CLASS, PolicyName,
     PolicySettings, Rejected, Request, Room, Scheduler, SchedulerOptions, build, source,
@@ -157,8 +160,8 @@ fn shares_disciplines_and_policies_change_with_requests_queued() {
             }
             _ => {
                 let discipline = match round % 8 {
-                    3 => forebay_sched::sharing::Discipline::Drr,
-                    _ => forebay_sched::sharing::Discipline::Sfq,
+                    3 => Discipline::Drr,
+                    _ => Discipline::Sfq,
                 };
                 let sharing = SharingSettings { discipline, ..SharingSettings::default() };
                 scheduler.switch_sharing(now, sharing).expect("it has classes");
@@ -230,4 +233,41 @@ fn retired_files_are_forgotten_in_every_class() {
         }
     }
     assert_eq!(scheduler.stats().completed, 60);
+}
+
+#[test]
+fn with_strict_windows_a_data_server_is_served_in_its_own_only() {
+    let window = Nanos::millis(1);
+    let twins = TwinsSettings {
+        window,
+        targets: 3,
+        shift: 0,
+        start: Timestamp(0),
+        idle: WindowIdle::Strict,
+    };
+    let sharing =
+        SharingSettings { discipline: Discipline::Twins(twins), ..SharingSettings::default() };
+    let (mut scheduler, mut now) =
+        (scheduler(ClassOptions { sharing, ..ClassOptions::default() }), Timestamp(0));
+    for block in 0..40 {
+        (0..3).for_each(|class| submit(&mut scheduler, now, read(class, 2 * block)));
+    }
+    let mut batch = Batch::new();
+    let mut served = 0;
+    while scheduler.queued_count() > 0 {
+        match scheduler.next(now, &mut batch) {
+            Decision::Wait { until } => now = until,
+            Decision::Idle => unreachable!("something is queued"),
+            Decision::Dispatch => {
+                let target = u64::from(batch.members()[0].request.class.0);
+                assert_eq!(target, now.0 / window.0 % 3, "at {now:?}");
+                served += batch.members().len();
+                for member in batch.members() {
+                    scheduler.complete(now, member.id, member.request.range.length());
+                }
+                now = now + Nanos::micros(90);
+            }
+        }
+    }
+    assert_eq!(served, 120);
 }

@@ -239,7 +239,6 @@ impl World {
         }
         let has_some =
             |class| self.scheduler.class(now, ClassId(class)).is_some_and(|class| class.ready > 0);
-        let mut has_some = has_some;
         if !(has_some(0) && has_some(1)) {
             self.since = None;
             return;
