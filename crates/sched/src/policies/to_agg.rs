@@ -4,7 +4,7 @@
 //! Idea:        requests join runs as they arrive; the run whose oldest request is the oldest of
 //!              all goes next, whole. Shows what merging alone gains, without reordering.
 //! Units:       no parameters of its own; the caps of a run in bytes and in requests.
-//! Cost:        add O(log n), select O(log n); about 200 bytes a request that is alone in its run.
+//! Cost:        add O(log n), select O(log n); 28 bytes a request, and about 270 a run.
 //! Deviations:  1. An ordered index finds the neighbours; the paper walks one list, O(n).
 //!              2. Runs are capped in bytes too, which the bound below needs.
 //!              3. AGIOS lets a later write pass an earlier conflicting read; here the guard
