@@ -72,6 +72,9 @@ const READ_AHEAD_LARGE_KIB: u32 = 2048;
 const ELEVATOR: &str = "mq-deadline";
 const ELEVATORS: [&str; 3] = ["mq-deadline", "bfq", "none"];
 
+/// Bytes a second that a case may come to; only the progress depends on it.
+const EXPECTED_RATE: f64 = 35e6;
+
 /// Where Forebay is that much slower than a peer, it has lost.
 const LOSS: f64 = 0.9;
 
@@ -242,6 +245,7 @@ impl Make {
                 Direction::Write => job(direction, FILE_WRITTEN, seed),
             })
         };
+        let expected_seconds = workload(0).bytes() as f64 / EXPECTED_RATE;
         Case {
             parameters: vec![
                 ("part", part(direction, read_ahead_kib, peer.name()).into()),
@@ -251,7 +255,7 @@ impl Make {
                 ("peer", peer.name().into()),
             ],
             peer,
-            expected_seconds: 8.0,
+            expected_seconds,
             workload: Box::new(workload),
         }
     }
