@@ -2,7 +2,9 @@
  * at a time each. Once every thread has done one call it says "ready"; then every number on standard
  * input is a count of calls that the threads share out, answered with "done", and 0 means without end.
  *
- *   load read|write FILE FILES BLOCK_BYTES FILE_BLOCKS THREADS
+ * "scan" reads block after block, each thread the next.
+ *
+ *   load read|write|scan FILE FILES BLOCK_BYTES FILE_BLOCKS THREADS
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,7 +15,8 @@
 #include <unistd.h>
 
 static int *files;
-static int file_count, is_write;
+static int file_count, is_write, is_scan;
+static long next_block;
 static size_t block_bytes;
 static unsigned file_blocks;
 static long left;
@@ -28,7 +31,10 @@ static void fail(const char *what) {
 static void call(uint64_t *state, char *block) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     int file = files[(*state >> 33) % (unsigned)file_count];
-    off_t at = (off_t)((*state >> 40) % file_blocks) * (off_t)block_bytes;
+    off_t block_number = (off_t)((*state >> 40) % file_blocks);
+    if (is_scan)
+        block_number = __atomic_fetch_add(&next_block, 1, __ATOMIC_RELAXED) % file_blocks;
+    off_t at = block_number * (off_t)block_bytes;
     ssize_t moved = is_write ? pwrite(file, block, block_bytes, at) : pread(file, block, block_bytes, at);
     if (moved != (ssize_t)block_bytes)
         fail(is_write ? "pwrite" : "pread");
@@ -53,6 +59,7 @@ int main(int argc, char **argv) {
     if (argc != 7)
         return 2;
     is_write = strcmp(argv[1], "write") == 0;
+    is_scan = strcmp(argv[1], "scan") == 0;
     file_count = atoi(argv[3]);
     block_bytes = (size_t)atol(argv[4]);
     file_blocks = (unsigned)atoi(argv[5]);

@@ -7,9 +7,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
+use forebay_device::Profile;
 use forebay_forwarder::Status;
-use forebay_forwarder::status::Class;
+use forebay_forwarder::status::{Account, Class};
 use forebay_tests::{Served, Through, built, compiled, finish, forebay};
+use forebay_units::{Bytes, Direction};
 
 const BLOCK: u64 = 64 << 10;
 
@@ -130,7 +132,7 @@ fn assert_ratio((first, second): (u64, u64), ratio: f64) {
     let seen = first as f64 / second as f64;
     assert!(
         (seen / ratio - 1.0).abs() <= 0.05,
-        "{first} bytes to {second}: {seen:.3}, should be {ratio}"
+        "{first} to {second}: {seen:.3}, should be {ratio}"
     );
 }
 
@@ -171,6 +173,45 @@ fn two_jobs_get_bytes_as_their_weights_are() {
         plain.go(0);
         assert_ratio(race(&served, (&mut gold, "gold"), "plain", 450), 3.0);
     }
+}
+
+#[test]
+fn small_random_and_large_sequential_requests_share_the_disks_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled("load", folder.path());
+    let config = settings_file(folder.path(), "[classes.large]\nweight = 3\n");
+    // What both had meanwhile of the disk's time, as its model says, and bytes a second of both.
+    let run = |flags: &[&str]| {
+        let served = Served::start(&[DISK, flags].concat());
+        let load = |job, direction, block_bytes| {
+            let shape =
+                Shape { job: Some(job), direction, file: job, block_bytes, ..Shape::default() };
+            Load::start(&served, Through::Unix, &program, &shape)
+        };
+        let (mut large, mut small) = (load("large", "scan", 1 << 20), load("small", "read", 4096));
+        small.go(0);
+        let before = served.status();
+        large.go(300);
+        large.hear("done");
+        let after = served.status();
+        let seconds = (after.uptime_ns - before.uptime_ns) as f64 / 1e9;
+        let bytes = after.calls.read_bytes - before.calls.read_bytes;
+        (before, after, bytes as f64 / seconds)
+    };
+    let (_, _, unshared) = run(&["--scheduler-policy=to", "--sharing-level=none"]);
+    let (before, after, shared) = run(&[&config]);
+    let profile = Profile::by_name("hdd-57").expect("the disk that was modelled");
+    let time = |job| {
+        let of = |status| class(status, &format!("{}/{job}", user())).account.clone();
+        let (before, after): (Account, Account) = (of(&before), of(&after));
+        let bytes = Bytes(after.bytes - before.bytes);
+        let seek = profile.random_time(Direction::Read, Bytes::kib(8))
+            - profile.sequential_time(Direction::Read, Bytes::kib(8));
+        seek.0 * (after.batches - before.batches)
+            + profile.sequential_time(Direction::Read, bytes).0
+    };
+    assert_ratio((time("large"), time("small")), 3.0);
+    assert!(shared >= 0.9 * unshared, "{shared} bytes a second, {unshared} in order of arrival");
 }
 
 #[test]

@@ -149,13 +149,23 @@ pub(crate) fn sharing(settings: &Settings) -> Result<SharingSettings, Error> {
             let time = profile.sequential_time(Direction::Read, quantum_bytes);
             (device_time(&profile), time.0.max(1))
         }
-        (Cost::Bytes | Cost::Time, _) => (CostModel::BYTES, quantum_bytes.0),
+        (Cost::Time, _) => (position_and_bytes(settings), quantum_bytes.0),
+        (Cost::Bytes, _) => (CostModel::BYTES, quantum_bytes.0),
     };
     let discipline = match discipline {
         settings::Discipline::Sfq => Discipline::Sfq,
         settings::Discipline::Drr => Discipline::Drr,
     };
     Ok(SharingSettings { discipline, cost, quantum, ..SharingSettings::default() })
+}
+
+/// What a batch takes of a device that nobody has described, in the bytes that it could have moved
+/// meanwhile: a disk that turns moves about half a MiB in the time of a seek, others far less.
+fn position_and_bytes(settings: &Settings) -> CostModel {
+    let folder = settings.export.root.as_deref().unwrap_or(Path::new("."));
+    let seeks = settings.store.kind == StoreKind::Posix && is_rotating(folder) == Some(true);
+    let per_batch = if seeks { Bytes::kib(512) } else { Bytes::kib(64) };
+    CostModel::both(Tariff { per_batch: per_batch.0, per_request: 0, per_mib: 1 << 20 })
 }
 
 /// What a batch takes of a device, in nanoseconds: getting there, and moving the data.

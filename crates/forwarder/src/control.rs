@@ -151,11 +151,11 @@ mod tests {
 
     #[test]
     fn what_is_said_about_a_class_fits_what_is_shared() {
-        let (by_requests, _) = changed(&Settings::default(), &["cost=requests"]).unwrap();
-        let error = changed(&by_requests, &["class", "a", "reservation=1MiB/s"]).unwrap_err();
-        assert!(error.contains("sharing.cost"), "{error}");
-        let (reserved, _) =
-            changed(&Settings::default(), &["class", "a", "reservation=1MiB/s"]).unwrap();
+        let reservation = ["class", "a", "reservation=1MiB/s"];
+        let error = changed(&Settings::default(), &reservation).unwrap_err();
+        assert!(error.contains("sharing.cost = bytes"), "{error}");
+        let (by_bytes, _) = changed(&Settings::default(), &["cost=bytes"]).unwrap();
+        let (reserved, _) = changed(&by_bytes, &reservation).unwrap();
         assert!(changed(&reserved, &["cost=requests"]).is_err());
     }
 }

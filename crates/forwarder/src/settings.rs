@@ -209,7 +209,7 @@ pub enum Cost {
     Bytes,
     /// Requests.
     Requests,
-    /// The device's time, as the model of the device estimates it.
+    /// The device's time: as the model of the device estimates it, else so much a batch and a byte.
     Time,
 }
 

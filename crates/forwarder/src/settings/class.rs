@@ -265,9 +265,9 @@ impl Classes {
 
     /// The users about whom something was said.
     pub fn users(&self) -> impl Iterator<Item = (u32, &ClassSettings)> {
-        self.0.iter().filter_map(|(name, settings)| {
-            Some((name.strip_prefix(USER)?.parse().ok()?, settings))
-        })
+        self.0
+            .iter()
+            .filter_map(|(name, settings)| Some((name.strip_prefix(USER)?.parse().ok()?, settings)))
     }
 
     /// What holds for a class that nothing was said about.

@@ -236,9 +236,9 @@ pub static DEFINITIONS: &[Definition] = &[
     ),
     row!(
         sharing.cost,
-        Kind::Choice(&["bytes", "requests", "time"]),
-        "bytes",
-        "What is shared: bytes, requests, or the device's time as its model estimates it (modelled stores only)."
+        Kind::Choice(&["time", "bytes", "requests"]),
+        "time",
+        "What is shared: the device's time, estimated from batches and bytes, so that small requests cost what they take; bytes; requests."
     ),
     row!(
         sharing.quantum_bytes,

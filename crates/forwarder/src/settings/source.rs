@@ -9,7 +9,7 @@ use forebay_units::Bytes;
 
 use super::class::Ceiling;
 use super::definition::{DEFINITIONS, Definition};
-use super::{Classes, Cost, Settings, StoreKind};
+use super::{Classes, Cost, Settings};
 
 /// What every environment variable of Forebay begins with.
 pub(super) const PREFIX: &str = "FOREBAY_";
@@ -275,17 +275,14 @@ fn located(error: &toml::de::Error, text: &str) -> String {
 
 /// What breaks rules that concern two settings at once.
 pub(super) fn faults_together(settings: &Settings) -> Vec<Fault> {
-    let Settings { pool, session, scheduler, sharing, store, classes, .. } = settings;
+    let Settings { pool, session, scheduler, sharing, classes, .. } = settings;
     let mut faults = Vec::new();
     let mut fault = |key: String, value: String, allowed: String| {
         faults.push(Fault { key, value, origin: Origin::Default, allowed });
     };
-    if sharing.cost == Cost::Time && !matches!(store.kind, StoreKind::Modelled(_)) {
-        let allowed =
-            "bytes or requests; time needs a modelled store (store.kind = modelled:PROFILE)";
-        fault("sharing.cost".to_owned(), "time".to_owned(), allowed.to_owned());
-    }
-    let reserved = classes.entries().filter(|(_, class)| matches!(class.reservation, Some(Ceiling::PerSecond(_))));
+    let reserved = classes
+        .entries()
+        .filter(|(_, class)| matches!(class.reservation, Some(Ceiling::PerSecond(_))));
     for (name, _) in reserved.filter(|_| sharing.cost != Cost::Bytes) {
         let allowed = "none, or sharing.cost = bytes: reservations are bytes a second".to_owned();
         fault(format!("{CLASSES}.{name}.reservation"), "set".to_owned(), allowed);
