@@ -69,7 +69,7 @@ impl Sleeper {
             return false;
         };
         plan.has_thread = true;
-        drop(plan);
+        // Stored before anybody can end it.
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         true
     }
@@ -97,17 +97,24 @@ fn sleep_and_wake(bell: &Bell, clock: Clock, wake: impl Fn() -> bool) {
     }
 }
 
-impl Drop for Sleeper {
-    fn drop(&mut self) {
+impl Sleeper {
+    /// Ends the thread, if there is one; nobody is woken after that.
+    pub(crate) fn end(&self) {
         self.bell.plan().is_over = true;
         self.bell.changed.notify_one();
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // The sleeper itself may be the last to use the controller; it then ends by itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
         {
             // It does not panic, and if it did there would be nobody to tell.
             _ = thread.join();
         }
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -1,8 +1,15 @@
 //! The controller's clock: monotonic nanoseconds since it was made.
+//!
+//! Asking the system takes a tenth of a request's time. So the holder of the lock asks it only
+//! every few microseconds and counts the processor's own ticks in between. How long a tick is, it
+//! learns from the system's answers; a tick counter that jumps, goes back or stands still is wrong
+//! for those few microseconds only.
 
 use std::time::Instant;
 
-use forebay_units::Timestamp;
+use forebay_units::{Nanos, Timestamp};
+
+use crate::sys;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -14,7 +21,110 @@ impl Clock {
         Self { origin: Instant::now() }
     }
 
+    /// Asks the system.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The longest time that is counted in ticks.
+const COUNTED_MAX: Nanos = Nanos::micros(8);
+
+/// The shortest time from which the length of a tick is learned.
+const LEARNED_MIN: Nanos = Nanos::millis(1);
+
+/// Ticks between two answers of the system. Never goes back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ticks {
+    /// The system's latest answer, and the counter then.
+    asked: Timestamp,
+    ticks: u64,
+    /// From when on the length of a tick is being learned.
+    learning: (Timestamp, u64),
+    /// Nanoseconds a tick, times 2^32; 0 while it is not known.
+    tick: u64,
+    latest: Timestamp,
+}
+
+impl Ticks {
+    pub(crate) fn now(&mut self, clock: &Clock) -> Timestamp {
+        let ticks = sys::ticks();
+        let now = self.count(ticks).unwrap_or_else(|| self.ask(clock.now(), ticks));
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    /// The time by the counter alone, if it is near enough to the system's latest answer.
+    fn count(&self, ticks: u64) -> Option<Timestamp> {
+        let since = u128::from(ticks.wrapping_sub(self.ticks)) * u128::from(self.tick);
+        let nanos = u64::try_from(since >> 32).ok()?;
+        (self.tick > 0 && nanos < COUNTED_MAX.0).then(|| self.asked + Nanos(nanos))
+    }
+
+    fn ask(&mut self, now: Timestamp, ticks: u64) -> Timestamp {
+        let passed = now - self.learning.0;
+        if passed >= LEARNED_MIN {
+            let counted = ticks.wrapping_sub(self.learning.1);
+            let tick = (u128::from(passed.0) << 32).checked_div(u128::from(counted)).unwrap_or(0);
+            // Counters run at 1 MHz to 10 GHz; what seems to be anything else has jumped.
+            let is_possible = (1 << 28..1000_u128 << 32).contains(&tick);
+            self.tick = if is_possible { tick as u64 } else { 0 };
+            self.learning = (now, ticks);
+        }
+        (self.asked, self.ticks) = (now, ticks);
+        now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A counter of three ticks a nanosecond.
+    fn learned() -> Ticks {
+        let mut ticks = Ticks::default();
+        ticks.ask(Timestamp(0), 1_000);
+        ticks.learning = (Timestamp(0), 1_000);
+        ticks.ask(Timestamp(2_000_000), 6_001_000);
+        ticks
+    }
+
+    #[test]
+    fn nothing_is_counted_before_a_tick_is_known() {
+        let mut ticks = Ticks::default();
+        assert_eq!(ticks.count(5), None);
+        ticks.ask(Timestamp(10), 30);
+        assert_eq!(ticks.count(31), None);
+    }
+
+    #[test]
+    fn between_two_answers_ticks_are_counted() {
+        let ticks = learned();
+        let at = |nanos: u64| ticks.count(6_001_000 + 3 * nanos);
+        assert!((at(1_000).unwrap().0).abs_diff(2_001_000) <= 1);
+        assert_eq!(at(COUNTED_MAX.0 + 10), None, "the system is asked again");
+    }
+
+    #[test]
+    fn a_counter_that_jumps_is_not_believed() {
+        let mut ticks = learned();
+        assert_eq!(ticks.count(6_000_999), None, "back");
+        assert_eq!(ticks.count(u64::MAX), None, "far ahead");
+        ticks.ask(Timestamp(4_000_000), 6_001_001);
+        assert_eq!(ticks.count(6_001_002), None, "it has stood still, so nothing is known");
+    }
+
+    #[test]
+    fn time_never_goes_back() {
+        let (clock, mut ticks) = (Clock::start(), Ticks::default());
+        let mut latest = Timestamp(0);
+        let deadline = Instant::now() + std::time::Duration::from_millis(20);
+        while Instant::now() < deadline {
+            let now = ticks.now(&clock);
+            assert!(now >= latest);
+            latest = now;
+        }
+        let asked = clock.now();
+        assert!(asked - ticks.now(&clock) < Nanos::millis(1));
     }
 }

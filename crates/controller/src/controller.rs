@@ -58,7 +58,7 @@ impl Controller {
         if let Some(active) = &mut active
             && let Some(mut locked) = shared.try_attend()?
         {
-            let now = shared.now();
+            let now = locked.now(shared);
             locked.take_along(shared, now);
             if shared.ring.is_empty() {
                 return self.submit_and_go_on(locked, now, submission, active);
@@ -121,7 +121,7 @@ impl Controller {
         if let Some(active) = &mut active
             && let Some(mut locked) = shared.try_attend()?
         {
-            let now = shared.now();
+            let now = locked.now(shared);
             locked.take_along(shared, now);
             locked.end(shared, now, slot, ended);
             let decided = self.decide(&mut locked, now, active);
@@ -330,10 +330,11 @@ impl Controller {
         self.change(|locked, _| locked.depth = depth)
     }
 
-    /// Takes no more requests, for ever. What `Drop` does not: it is an error while any is alive.
+    /// Takes no more requests, for ever, and ends the recording and every thread of the controller.
     ///
     /// # Errors
-    /// [`Error::Busy`] while requests are alive, [`Error::InCallBack`].
+    /// [`Error::Busy`] while requests are alive, [`Error::InCallBack`]; [`Error::System`] if the
+    /// trace could not be written to its end: it is over, and the next call closes.
     pub fn close(&self) -> Result<(), Error> {
         let shared = &*self.shared;
         shared.check_process()?;
@@ -344,6 +345,11 @@ impl Controller {
         if !self.change(|locked, _| locked.is_quiet())? {
             return Err(Error::Busy);
         }
+        match self.end_record() {
+            Ok(_) | Err(Error::NotRecorded) => {}
+            Err(error) => return Err(error),
+        }
+        shared.sleeper.end();
         core::mem::forget(closing);
         Ok(())
     }

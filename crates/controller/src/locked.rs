@@ -9,6 +9,7 @@ use forebay_trace::Traced;
 use forebay_units::{FileId, FileIndex, Timestamp};
 
 use crate::active::Active;
+use crate::clock::Ticks;
 use crate::error::Error;
 use crate::files::Files;
 use crate::operation::{FileKey, Notice, Submission, Ticket, Turn};
@@ -39,6 +40,7 @@ pub(crate) struct Locked {
     pub(crate) turn_ns: u64,
     /// Where the trace goes, if there is one.
     pub(crate) tape: Option<Tape>,
+    ticks: Ticks,
     batch: Batch,
     /// Dispatched, but too long for one answer of `poll`.
     rest: Option<(Kind, VecDeque<Turn>)>,
@@ -82,9 +84,14 @@ impl Locked {
             wanted: None,
             turn_ns: 0,
             tape: None,
+            ticks: Ticks::default(),
             batch: Batch::new(),
             rest: None,
         }
+    }
+
+    pub(crate) fn now(&mut self, shared: &Shared) -> Timestamp {
+        self.ticks.now(&shared.clock)
     }
 
     /// Does what threads have left, at most one round of each ring; how much others have submitted.

@@ -74,7 +74,7 @@ impl Controller {
             false => shared.try_attend()?,
         };
         let Some(mut locked) = free else { return Ok(()) };
-        let now = shared.now();
+        let now = locked.now(shared);
         locked.take_along(shared, now);
         let decided = self.decide(&mut locked, now, active);
         self.go_on(locked, now, decided, active)
@@ -122,7 +122,7 @@ impl Controller {
             }
             let Some(again) = self.lock_again(&mut attending, active)? else { return Ok(()) };
             locked = again;
-            let before = core::mem::replace(&mut now, shared.now());
+            let before = core::mem::replace(&mut now, locked.now(shared));
             let taken = locked.take_along(shared, now);
             locked.turn_ns = (locked.turn_ns * 7 + (now - before).0.min(SLOW.0 * 8)) / 8;
             let is_quick = locked.turn_ns <= SLOW.0;
@@ -143,7 +143,7 @@ impl Controller {
             && !self.set_alarm(until)
         {
             // With no thread to be had, the wait is the caller's.
-            thread::sleep(Duration::from_nanos((until - self.shared.now()).0));
+            thread::sleep(Duration::from_nanos((until - self.shared.clock.now()).0));
             return false;
         }
         !self.shared.has_left()
@@ -191,7 +191,8 @@ impl Controller {
         let shared = &*self.shared;
         let wanted = locked.wanted.take();
         if let Some(detail) = wanted {
-            shared.published.set(locked.snapshot(shared.now(), detail));
+            let now = locked.now(shared);
+            shared.published.set(locked.snapshot(now, detail));
         }
         locked.exchange_blocks();
         let is_quiet = shared.quiet_wanted.load(Ordering::SeqCst) > 0 && locked.is_quiet();

@@ -68,10 +68,6 @@ impl Shared {
         if self.maker.is_this_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
     pub(crate) fn try_lock(&self) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
         match self.lock.try_lock() {
             Ok(locked) => Ok(Some(locked)),
@@ -99,7 +95,7 @@ impl Shared {
         let mut has_taken = false;
         loop {
             let mut locked = self.lock.lock().map_err(|_| Error::Broken)?;
-            let now = self.now();
+            let now = locked.now(self);
             has_taken |= locked.take_along(self, now) > 0;
             if self.ring.is_empty() {
                 return Ok((locked, now, has_taken));

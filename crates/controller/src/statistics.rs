@@ -108,7 +108,7 @@ impl Controller {
         let (seen, _) = shared.published.latest();
         loop {
             if let Some(mut locked) = shared.try_lock()? {
-                let now = shared.now();
+                let now = locked.now(shared);
                 let has_taken = locked.take_along(shared, now) > 0;
                 let snapshot = Arc::new(locked.snapshot(now, detail));
                 match &mut active {
@@ -130,8 +130,9 @@ impl Controller {
                 // The holder of the lock looks into the ring once more; without one, go and look.
                 None => {
                     fence(Ordering::SeqCst);
-                    if let Some(locked) = shared.try_lock()? {
-                        self.leave_to_loop(locked, shared.now(), true);
+                    if let Some(mut locked) = shared.try_lock()? {
+                        let now = locked.now(shared);
+                        self.leave_to_loop(locked, now, true);
                         continue;
                     }
                 }

@@ -1,4 +1,4 @@
-//! Two calls that have no safe form: a handler for forks, and a thread without signals.
+//! What has no safe form: a handler for forks, a thread without signals, the processor's ticks.
 
 use core::mem::MaybeUninit;
 use std::io;
@@ -29,4 +29,18 @@ pub(crate) fn spawn_without_signals<T: Send + 'static>(
     // SAFETY: `before` was filled above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut()) };
     thread
+}
+
+/// A counter that the processor advances at a steady rate; 0 where it has none that is cheap.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it; where a
+    // program has forbidden it to itself (PR_SET_TSC), the system's own clock does not work either.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// A counter that the processor advances at a steady rate; 0 where it has none that is cheap.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn ticks() -> u64 {
+    0
 }

@@ -295,6 +295,13 @@ static void settings_and_classes(void)
     CHECK(forebay_end_record(controller, NULL, NULL) == -ENOENT);
     CHECK(forebay_record(controller, "/nonexistent/trace", 1 << 20) == -ENOENT);
     CHECK(forebay_record(controller, "/tmp", 1 << 20) == -EISDIR && forebay_record(controller, "x", 1) == -EINVAL);
+    uint64_t events = 0, lost = 7;
+    struct forebay_request recorded = request(1, FOREBAY_READ, 0);
+    CHECK(forebay_record(controller, "/dev/null", 1 << 20) == 0);
+    CHECK(forebay_record(controller, "/dev/null", 1 << 20) == -EBUSY);
+    CHECK(forebay_submit(controller, &recorded, NULL) == 0 && seen_count == 1);
+    CHECK(forebay_complete(controller, seen[0].ticket, 4096) == 0);
+    CHECK(forebay_end_record(controller, &events, &lost) == 0 && events >= 2 && lost == 0);
     CHECK(forebay_destroy(controller) == 0);
 
     struct forebay_options options;

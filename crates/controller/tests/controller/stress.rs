@@ -368,3 +368,36 @@ fn nothing_is_left_lying_when_everybody_goes_quiet() {
         }
     }
 }
+
+#[test]
+fn a_controller_may_come_and_go_at_any_time() {
+    for round in 0..200 {
+        let call_back = |controller: &Controller, batch: &Batch<'_>| {
+            for turn in batch.turns {
+                controller.complete(turn.ticket, Outcome::Moved(turn.length)).unwrap();
+            }
+        };
+        let controller = controller(
+            PolicyName::Aioli,
+            &options(4, 1_000),
+            Delivery::CallBack(Box::new(call_back)),
+        );
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let controller = &controller;
+                scope.spawn(move || {
+                    let asked =
+                        Submission::new(0, file(thread), Access::Read, Offset(0), Bytes(BLOCK));
+                    // Every other one has an alarm to be ended.
+                    if round % 2 == 0 {
+                        controller.hint(Hint::MoreFollows(Nanos::micros(50))).unwrap();
+                    }
+                    controller.submit(&asked).unwrap();
+                });
+            }
+        });
+        controller.drain(None).unwrap();
+        assert_eq!(controller.snapshot(Detail::Counters).unwrap().scheduler.completed, 2);
+        controller.close().unwrap();
+    }
+}
