@@ -14,22 +14,25 @@ mod blocking;
 mod carrier;
 mod choose;
 mod open_file;
+mod read_ahead;
 mod ring;
 mod sys;
 mod threads;
 mod work;
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use forebay_engine::store::{Attributes, Io, OpenHow, Opened, Operation, Store, StoreFile, Wake};
-use forebay_units::{Bytes, Timestamp};
+use forebay_units::{Bytes, FileId, Offset, Timestamp};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use self::carrier::Carrier;
 use self::open_file::OpenFile;
+use self::read_ahead::ReadAhead;
 use self::ring::RingCarrier;
 use self::threads::Threads;
 use self::work::{Next, Work};
@@ -37,6 +40,15 @@ use crate::slab::Slab;
 
 /// Calls in progress that keep a disk busy without taking the choice of order away from the scheduler.
 const DEPTH_DEFAULT: usize = 8;
+
+/// Names advice that the store gives on its own; no engine has as many calls as to use it.
+const READ_AHEAD: u64 = u64::MAX;
+
+/// `POSIX_FADV_WILLNEED`.
+const WILL_NEED: u32 = 3;
+
+/// Files whose reading is remembered.
+const SWEEPS_MAX: usize = 4096;
 
 /// How calls are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +88,8 @@ pub struct PosixStore {
     carrier: Box<dyn Carrier>,
     /// Calls that were refused before anything was done.
     refused: Vec<Io>,
+    /// By what a file is: its readers have descriptors of their own.
+    read_ahead: HashMap<FileId, ReadAhead>,
     counts: Counts,
 }
 
@@ -88,6 +102,7 @@ struct Counts {
     bytes_written: u64,
     cache_hits: u64,
     cache_misses: u64,
+    ahead_bytes: u64,
 }
 
 impl PosixStore {
@@ -111,8 +126,38 @@ impl PosixStore {
                 Err(_) => Box::new(Threads::new(options.depth)?),
             },
         };
-        let (files, refused, counts) = (Slab::default(), Vec::new(), Counts::default());
-        Ok(Self { export, depth: options.depth, files, carrier, refused, counts })
+        Ok(Self {
+            export,
+            depth: options.depth,
+            files: Slab::default(),
+            carrier,
+            refused: Vec::new(),
+            read_ahead: HashMap::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Has the kernel read ahead of a read that goes through the page cache.
+    fn read_ahead(&mut self, file: &Arc<OpenFile>, offset: Offset, length: Bytes) {
+        if self.read_ahead.len() >= SWEEPS_MAX && !self.read_ahead.contains_key(&file.id()) {
+            // What is forgotten is found out anew in two reads.
+            self.read_ahead.clear();
+        }
+        let sweep = self.read_ahead.entry(file.id()).or_default();
+        let Some(range) = sweep.read(offset.0, (offset + length).0) else { return };
+        self.counts.ahead_bytes += range.end - range.start;
+        for piece in read_ahead::pieces(range) {
+            let (offset, length) = (Offset(piece.start), Bytes(piece.end - piece.start));
+            let io = Io {
+                token: READ_AHEAD,
+                files: Vec::new(),
+                operation: Operation::Advise { advice: WILL_NEED, offset, length },
+                buffers: Vec::new(),
+                outcome: Ok(Bytes::ZERO),
+                end: Offset(0),
+            };
+            self.carrier.start(Work::new(io, Arc::clone(file)));
+        }
     }
 
     fn count(&mut self, io: &Io) {
@@ -194,6 +239,10 @@ impl Store for PosixStore {
         }
         self.counts.cache_hits += 1;
         self.count(&work.io);
+        // A sweep whose pages are all there already would otherwise run into the end of them.
+        if let Operation::Read(offset) = work.io.operation {
+            self.read_ahead(&work.file, offset, work.io.outcome.unwrap_or_default());
+        }
         Ok(work.io)
     }
 
@@ -203,7 +252,15 @@ impl Store for PosixStore {
 
     fn start(&mut self, _now: Timestamp, mut io: Io) {
         match choose::file_for(&self.files, &io.files, io.operation) {
-            Ok(file) => self.carrier.start(Work::new(io, file)),
+            Ok(file) => {
+                if let Operation::Read(offset) = io.operation
+                    && !file.is_direct()
+                {
+                    let length = io.buffers.iter().map(|buffer| buffer.len() as u64).sum();
+                    self.read_ahead(&file, offset, Bytes(length));
+                }
+                self.carrier.start(Work::new(io, file));
+            }
             Err(errno) => {
                 io.outcome = Err(errno);
                 self.refused.push(io);
@@ -219,6 +276,8 @@ impl Store for PosixStore {
         let first = finished.len();
         finished.append(&mut self.refused);
         self.carrier.take_finished(finished);
+        // Advice of our own is nobody's: whether it was taken shows in what is in the cache.
+        finished.retain(|io| io.token != READ_AHEAD);
         for io in &finished[first..] {
             self.count(io);
         }
@@ -246,6 +305,7 @@ impl Store for PosixStore {
             ("bytes_written", counts.bytes_written),
             ("cache_hits", counts.cache_hits),
             ("cache_misses", counts.cache_misses),
+            ("ahead_bytes", counts.ahead_bytes),
         ]
     }
 }

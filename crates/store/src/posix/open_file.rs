@@ -27,6 +27,7 @@ const OPEN_TRIES_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct OpenFile {
     descriptor: OwnedFd,
+    id: FileId,
     /// The status flags (`OFlags`) as last seen.
     flags: AtomicU32,
     /// Set once the file system has said that it cannot try a read without waiting.
@@ -45,7 +46,7 @@ impl OpenFile {
         }
         let id = regular_file_id(&descriptor)?;
         let flags = AtomicU32::new(flags.bits());
-        Ok((Self { descriptor, flags, always_waits: AtomicBool::new(false) }, id))
+        Ok((Self { descriptor, id, flags, always_waits: AtomicBool::new(false) }, id))
     }
 
     /// Opens `path` below `root`, following links as far as they stay there.
@@ -97,6 +98,11 @@ impl OpenFile {
     /// Whether a write on it goes to the end, wherever it was meant to go.
     pub(super) fn appends(&self) -> bool {
         self.flags().contains(OFlags::APPEND)
+    }
+
+    /// What it is, whoever opened it.
+    pub(super) fn id(&self) -> FileId {
+        self.id
     }
 
     /// Whether it goes around the page cache.
