@@ -26,6 +26,11 @@ impl Rate {
         Self::bytes_per_second(n * 1_000_000)
     }
 
+    /// In bytes per second.
+    pub const fn per_second(self) -> u64 {
+        self.0
+    }
+
     /// How long `length` takes, rounded down to a nanosecond.
     pub fn time_for(self, length: Bytes) -> Nanos {
         let ns = u128::from(length.0) * NANOS_PER_SECOND / u128::from(self.0);

@@ -1,19 +1,20 @@
 //! A server or the forwarder: a scheduler, one processor, a link, and what lies below.
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use forebay_device::SplitMix64;
+use forebay_sched::sharing::{AtLimit, ClassShare, Discipline, Rate, Share, SharingSettings};
 use forebay_sched::{
-    Batch, Bypass, Limits, Policy, PolicyName, PolicySettings, RequestId, Room, Scheduler,
-    SchedulerOptions, build,
+    Batch, Bypass, ClassOptions, Limits, PolicyName, PolicySettings, RequestId, Room, Scheduler,
+    SchedulerOptions, build, source,
 };
 use forebay_units::{Bytes, Direction, Nanos, Timestamp};
 
 use crate::drive::Drive;
-use crate::scenario::{Network, Scenario, Scheduling};
+use crate::scenario::{Network, Scenario, Scheduling, Sharing};
 use crate::slab::Slab;
+use crate::workload::Application;
 
 /// The request size at which devices are asked whether waiting for order can pay.
 const SMALL_REQUEST: Bytes = Bytes::kib(8);
@@ -164,9 +165,22 @@ impl Node {
             bypass: if wait_max > Nanos::ZERO { Bypass::Never } else { Bypass::WhenIdle },
             queue_requests_max: given.queue_requests as usize,
         };
-        let policy: Box<dyn Policy> = build(policy, &PolicySettings::from(limits));
+        let settings = PolicySettings::from(limits);
+        let discipline = match given.sharing {
+            Sharing::None => None,
+            Sharing::Sfq => Some(Discipline::Sfq),
+            Sharing::Drr => Some(Discipline::Drr),
+        };
+        let scheduler = match discipline {
+            None => Scheduler::new(options, build(policy, &settings)),
+            Some(discipline) => {
+                let sharing = SharingSettings { discipline, ..SharingSettings::default() };
+                let classes = ClassOptions { sharing, ..ClassOptions::default() };
+                Scheduler::with_classes(options, classes, source(policy, &settings))
+            }
+        };
         Self {
-            scheduler: Scheduler::new(options, policy),
+            scheduler,
             batch: Batch::new(),
             drive,
             depth: depth as usize,
@@ -184,6 +198,21 @@ impl Node {
             link_out_free: Timestamp(0),
             memory: Memory::default(),
             fate,
+        }
+    }
+
+    /// Gives every application its share, where they share.
+    pub(crate) fn configure(&mut self, applications: &[Application]) {
+        if !self.scheduler.has_classes() {
+            return;
+        }
+        for application in applications {
+            let (weight, limit) = application.share();
+            let bytes = limit.map(|limit| Rate::bytes(limit.per_second()));
+            let share = Share { weight, bytes, at_limit: AtLimit::Wait, ..Share::default() };
+            let share = ClassShare { share, ..ClassShare::default() };
+            // An application too many shares with others that have no place of their own.
+            _ = self.scheduler.configure_class(Timestamp(0), application.class, share);
         }
     }
 

@@ -182,6 +182,8 @@ pub struct Scheduling {
     pub wait: Nanos,
     /// Most requests that wait at one server; more stay with the network until there is room.
     pub queue_requests: u32,
+    /// Whether jobs share by weight and within limits, each with a policy of its own.
+    pub sharing: Sharing,
     /// Processor time of the scheduler for a request; as measured for the policy if `None`.
     #[serde(deserialize_with = "optional")]
     pub cpu: Option<Nanos>,
@@ -198,9 +200,23 @@ impl Default for Scheduling {
             batch_bytes: Bytes::mib(4),
             wait: Nanos::micros(900),
             queue_requests: 1 << 20,
+            sharing: Sharing::None,
             cpu: None,
         }
     }
+}
+
+/// How jobs share a scheduler; by bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// They do not: one policy sees all requests.
+    #[default]
+    None,
+    /// SFQ(D).
+    Sfq,
+    /// Deficit round robin.
+    Drr,
 }
 
 /// What goes wrong, drawn from the seed.
@@ -232,6 +248,12 @@ pub struct Job {
     pub applications: u32,
     /// Processes of each application.
     pub clients: u32,
+    /// Its part where jobs share, in proportion to the others': 1 to 1,000,000.
+    #[serde(default = "one")]
+    pub weight: u32,
+    /// The most that an application moves at each scheduler where jobs share; no limit if `None`.
+    #[serde(default, deserialize_with = "optional")]
+    pub limit: Option<Rate>,
     /// Whether they read or write.
     #[serde(default)]
     pub operation: Operation,
@@ -288,6 +310,8 @@ impl Default for Job {
             name: "job".to_string(),
             applications: 1,
             clients: 8,
+            weight: 1,
+            limit: None,
             operation: Operation::Read,
             reads_percent: 50,
             file: FileUse::Shared,
@@ -430,6 +454,15 @@ impl Scenario {
         let key = |name: &str| format!("job \"{}\": {name}", job.name);
         in_range(&key("applications"), u64::from(job.applications), 1, 100_000)?;
         in_range(&key("clients"), u64::from(job.clients), 1, CLIENTS_MAX)?;
+        in_range(&key("weight"), u64::from(job.weight), 1, 1_000_000)?;
+        check(
+            job.limit.is_none() || self.scheduler.sharing != Sharing::None,
+            &key("limit"),
+            || {
+                "limits hold where jobs share; set scheduler.sharing to \"sfq\" or \"drr\""
+                    .to_string()
+            },
+        )?;
         in_range(&key("reads_percent"), u64::from(job.reads_percent), 0, 100)?;
         in_range(&key("requests"), u64::from(job.requests), 1, u64::from(u32::MAX))?;
         in_range(&key("window"), u64::from(job.window), 1, 65_536)?;

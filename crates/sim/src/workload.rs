@@ -136,6 +136,11 @@ impl Workload {
 }
 
 impl Application {
+    /// Its weight, and the most bytes that it moves in a second.
+    pub(crate) fn share(&self) -> (u32, Option<forebay_device::Rate>) {
+        self.job.as_ref().map_or((1, None), |job| (job.weight, job.limit))
+    }
+
     /// The request of that number of a client, unless it has made all of its requests.
     pub(crate) fn request(&self, rank: u32, number: u32, random: &mut SplitMix64) -> Option<Asked> {
         let job = self.job.as_ref().filter(|job| number < job.requests)?;

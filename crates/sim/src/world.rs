@@ -163,6 +163,7 @@ impl World {
             client_layout = Layout::whole(forwarder.chunk);
             parts_at_once = forwarder.chunks_in_flight;
         }
+        nodes.iter_mut().for_each(|node| node.configure(&workload.applications));
         let placement = Placement::new(workload.file_sizes.iter().copied(), &striped);
         let mut world = Self {
             now: Timestamp(0),

@@ -14,7 +14,7 @@ fn every_policy_keeps_every_promise_in_every_guard_mode() {
     let mut tried = Checked::default();
     for policy in PolicyName::ALL {
         for guard in GuardMode::ALL {
-            for seed in 0..60 {
+            for seed in 0..24 {
                 match check(&plan(policy, guard, seed)) {
                     Ok(checked) => tried.add(&checked),
                     Err(violations) => panic!("{}", violations[0]),
@@ -24,14 +24,14 @@ fn every_policy_keeps_every_promise_in_every_guard_mode() {
     }
     // The runs have met what they are about.
     for (what, count) in [
-        ("requests", tried.requests / 10),
+        ("requests", tried.requests / 60),
         ("merged", tried.merged),
         ("blocked", tried.blocked),
         ("cancelled", tried.cancelled),
         ("failed", tried.failed),
-        ("switches", tried.switches * 10),
+        ("switches", tried.switches * 20),
     ] {
-        assert!(count > 10_000, "{what}: {tried:?}");
+        assert!(count > 3_000, "{what}: {tried:?}");
     }
 }
 
@@ -45,7 +45,7 @@ fn kinds(plan: &Plan) -> Vec<Promise> {
 #[test]
 fn without_a_guard_the_bytes_are_wrong_under_every_policy() {
     for policy in PolicyName::ALL {
-        let found: Vec<Promise> = (0..60)
+        let found: Vec<Promise> = (0..30)
             .flat_map(|seed| {
                 let promise = GuardMode::Overlap;
                 kinds(&Plan { promise, ..plan(policy, GuardMode::None, seed) })
@@ -108,10 +108,10 @@ fn a_policy_that_starves_breaks_every_policys_bound() {
     for policy in PolicyName::ALL {
         let starves = |seed| {
             let made = plan(policy, GuardMode::Overlap, seed);
-            let checked = check_policy(&made, &|_| Box::new(Youngest::default()));
+            let checked = check_policy(&made, |_| Box::new(Youngest::default()));
             checked.is_err_and(|found| found.iter().any(|one| one.promise == Promise::Bound))
         };
-        assert!((0..60).any(starves), "{policy}: the check is blind to starvation");
+        assert!((0..30).any(starves), "{policy}: the check is blind to starvation");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use forebay_device::SplitMix64;
 use forebay_sched::{Access, GuardMode, PolicyName, Request};
-use forebay_sim::scenario::{Faults, FileUse, Forwarder, Job, Operation, Order};
+use forebay_sim::scenario::{Faults, FileUse, Forwarder, Job, Operation, Order, Sharing};
 use forebay_sim::{Outcome, Pace, Scenario, Simulation, run};
 use forebay_trace::Recorded;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
@@ -278,4 +278,33 @@ fn what_cannot_be_simulated_is_refused_with_key_and_remedy() {
         }),
         &["faults.short_permille", "forwarder"],
     );
+}
+
+#[test]
+fn jobs_share_by_weight_and_within_limits() {
+    let job = |name: &str, weight, limit: Option<u64>| Job {
+        name: name.into(),
+        clients: 16,
+        requests: 1000,
+        request: Bytes::kib(16),
+        weight,
+        limit: limit.map(forebay_device::Rate::bytes_per_second),
+        ..Job::default()
+    };
+    for sharing in [Sharing::Sfq, Sharing::Drr] {
+        let outcome = |jobs| {
+            let mut scenario = Scenario { name: "shares".into(), jobs, ..Scenario::default() };
+            scenario.scheduler.sharing = sharing;
+            scenario.servers.device = forebay_device::PROFILES[5];
+            run(&scenario, PolicyName::Hbrr, 1).expect("the scenario is valid")
+        };
+        let weighted = outcome(vec![job("light", 1, None), job("heavy", 3, None)]);
+        let [light, heavy] = &weighted.applications[..] else { panic!("two applications") };
+        // While both are there heavy has three times as much; then light has all.
+        let ratio = light.completion_ns as f64 / heavy.completion_ns as f64;
+        assert!((1.3..1.7).contains(&ratio), "{sharing:?}: {ratio}");
+        let limited = outcome(vec![job("limited", 1, Some(20_000_000)), job("free", 1, None)]);
+        let rate = limited.applications[0].bytes_per_second;
+        assert!((18e6..=20.2e6).contains(&rate), "{sharing:?}: {rate}");
+    }
 }

@@ -12,6 +12,8 @@
 //! | NOOP | in the order of becoming ready | exactly that |
 //! | lane | of 17 in a row one is the oldest | (k + 1) · 17 from the lane |
 //!
+//! Where classes share, every class has a policy and a lane of its own, and all of this holds inside it.
+//!
 //! P: requests that waited at the policy when it came; k: of these, older ones in its own queue (a
 //! file, direction and class); M: queues; B: `passes_max`; A: the largest run, or the request if
 //! that is larger; V: visits until a quantum covers A. A request that the guard releases later but
@@ -28,7 +30,7 @@ use forebay_sched::{Accepted, Access, PolicyName, PolicySettings, Request, Sched
 use forebay_units::{Bytes, ClassId, Direction, FileIndex, Nanos, Timestamp};
 
 use super::Promise;
-use super::draw::Setup;
+use super::draw::{CLASSES, Setup};
 use super::run::Broken;
 
 /// How many in a row may pass the oldest of the lane.
@@ -42,6 +44,8 @@ struct Waiting {
     arrived: Timestamp,
     queue: Queue,
     class: ClassId,
+    /// With whom it stands in line: its class, if classes share; all others, if not.
+    line: u32,
     length: Bytes,
     /// Its place in the order of becoming ready.
     place: u64,
@@ -61,6 +65,8 @@ pub(super) struct Tracker {
     settings: PolicySettings,
     /// M, or more.
     queues: u64,
+    /// Whether every class has a policy and a lane of its own.
+    is_shared: bool,
     /// By arrival.
     at_policy: BTreeMap<u64, Waiting>,
     in_lane: BTreeMap<u64, Waiting>,
@@ -88,7 +94,11 @@ impl Tracker {
             own_policy: policy,
             options: setup.options,
             settings: setup.settings,
-            queues: setup.files * setup.classes * 2,
+            queues: match setup.sharing {
+                Some(_) => setup.files * 2,
+                None => setup.files * setup.classes * 2,
+            },
+            is_shared: setup.sharing.is_some(),
             at_policy: BTreeMap::new(),
             in_lane: BTreeMap::new(),
             places: 0,
@@ -97,13 +107,14 @@ impl Tracker {
 
     /// A request may go from now on.
     pub(super) fn ready(&mut self, seq: u64, arrived: Timestamp, request: &Request) {
-        let queue = queue_of(request);
+        let (queue, line) = (queue_of(request), self.line_of(request));
         let waiting = match skips_policy(&self.options, request) {
             true => &mut self.in_lane,
             false => &mut self.at_policy,
         };
         // It has the right to go before the younger ones.
-        for (_, younger) in waiting.range_mut(seq..) {
+        let in_line = |other: &Waiting| other.line == line;
+        for (_, younger) in waiting.range_mut(seq..).filter(|(_, younger)| in_line(younger)) {
             younger.ahead += 1;
             younger.ahead_in_queue += u64::from(younger.queue == queue);
         }
@@ -112,9 +123,10 @@ impl Tracker {
             arrived,
             queue,
             class: request.class,
+            line,
             length: request.range.length(),
             place: self.places,
-            ahead: waiting.len() as u64,
+            ahead: waiting.values().filter(|other| in_line(other)).count() as u64,
             ahead_in_queue: in_queue as u64,
             passed: 0,
             passed_in_queue: 0,
@@ -132,9 +144,12 @@ impl Tracker {
     pub(super) fn switched(&mut self, name: Option<PolicyName>) {
         self.policy = name.unwrap_or(self.own_policy);
         let mut in_queue: BTreeMap<Queue, u64> = BTreeMap::new();
-        for (ahead, waiting) in self.at_policy.values_mut().enumerate() {
+        let mut in_line: BTreeMap<u32, u64> = BTreeMap::new();
+        for waiting in self.at_policy.values_mut() {
             let in_queue = in_queue.entry(waiting.queue).or_default();
-            (waiting.ahead, waiting.ahead_in_queue) = (ahead as u64, *in_queue);
+            let ahead = in_line.entry(waiting.line).or_default();
+            (waiting.ahead, waiting.ahead_in_queue) = (*ahead, *in_queue);
+            *ahead += 1;
             (waiting.passed, waiting.passed_in_queue) = (0, 0);
             waiting.place = self.places;
             *in_queue += 1;
@@ -142,13 +157,31 @@ impl Tracker {
         }
     }
 
+    fn line_of(&self, request: &Request) -> u32 {
+        if self.is_shared { request.class.0 } else { 0 }
+    }
+
+    /// Which classes have something that may go.
+    pub(super) fn ready_classes(&self) -> [bool; CLASSES] {
+        let mut ready = [false; CLASSES];
+        for waiting in self.at_policy.values().chain(self.in_lane.values()) {
+            ready[waiting.class.0 as usize] = true;
+        }
+        ready
+    }
+
+    /// A request has left because another class waits for it: nobody has decided to pass others.
+    pub(super) fn left_out_of_turn(&mut self, members: &[Accepted]) {
+        members.iter().for_each(|member| self.cancelled(member.request.tag));
+    }
+
     /// A batch has left: was it the right one, and whom has it passed?
     pub(super) fn left(&mut self, now: Timestamp, members: &[Accepted], broken: &mut Vec<Broken>) {
         let Some(first) = members.first() else { return };
-        let seq = first.request.tag;
+        let (seq, line) = (first.request.tag, self.line_of(&first.request));
         if skips_policy(&self.options, &first.request) {
             self.in_lane.remove(&seq);
-            for (other, waiting) in &mut self.in_lane {
+            for (other, waiting) in self.in_lane.iter_mut().filter(|(_, it)| it.line == line) {
                 waiting.passed += 1;
                 let most = (waiting.ahead + 1) * (LANE_PASSES_MAX + 1) - 1;
                 if waiting.passed > most {
@@ -167,7 +200,7 @@ impl Tracker {
             self.at_policy.remove(&member.request.tag);
         }
         let queue = queue_of(&first.request);
-        for waiting in self.at_policy.values_mut() {
+        for waiting in self.at_policy.values_mut().filter(|waiting| waiting.line == line) {
             waiting.passed += 1;
             waiting.passed_in_queue += u64::from(waiting.queue == queue);
         }
@@ -187,7 +220,9 @@ impl Tracker {
         let has = |seq: &u64| members.iter().any(|member| member.request.tag == *seq);
         let is_alone = members.len() == 1;
         let seq = members[0].request.tag;
-        let (oldest, its) = self.at_policy.first_key_value()?;
+        let line = self.line_of(&members[0].request);
+        let in_line = || self.at_policy.iter().filter(move |(_, waiting)| waiting.line == line);
+        let (oldest, its) = in_line().next()?;
         match self.policy {
             PolicyName::To if !is_alone || seq != *oldest => {
                 Some(format!("{seq} left before {oldest}, which was older"))
@@ -196,7 +231,7 @@ impl Tracker {
                 Some(format!("{seq} left in a batch without {oldest}, the oldest"))
             }
             PolicyName::Noop => {
-                let (first, _) = self.at_policy.iter().min_by_key(|(_, waiting)| waiting.place)?;
+                let (first, _) = in_line().min_by_key(|(_, waiting)| waiting.place)?;
                 (!is_alone || seq != *first)
                     .then(|| format!("{seq} left before {first}, ready earlier"))
             }
@@ -205,7 +240,7 @@ impl Tracker {
                 let key = |(seq, waiting): (&u64, &Waiting)| {
                     (waiting.arrived.0 / window, waiting.class, *seq)
                 };
-                let (.., first) = self.at_policy.iter().map(key).min()?;
+                let (.., first) = in_line().map(key).min()?;
                 (!is_alone || seq != first).then(|| format!("{seq} left before {first}"))
             }
             PolicyName::Sjf if now - its.arrived >= self.settings.sjf.age_max => {
@@ -213,7 +248,7 @@ impl Tracker {
             }
             PolicyName::Sjf => {
                 let mut bytes: BTreeMap<Queue, u64> = BTreeMap::new();
-                for waiting in self.at_policy.values() {
+                for (_, waiting) in in_line() {
                     *bytes.entry(waiting.queue).or_default() += waiting.length.0;
                 }
                 let own = bytes.get(&self.at_policy.get(&seq)?.queue)?;

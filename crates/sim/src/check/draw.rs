@@ -6,7 +6,10 @@ use forebay_sched::policies::hbrr::{HbrrQuantum, HbrrSettings};
 use forebay_sched::policies::mlf::{MlfGrowth, MlfSettings};
 use forebay_sched::policies::sjf::SjfSettings;
 use forebay_sched::policies::sw::SwSettings;
-use forebay_sched::{Access, Bypass, GuardMode, Limits, PolicySettings, Request, SchedulerOptions};
+use forebay_sched::sharing::{AtLimit, ClassShare, Discipline, Rate, Share, SharingSettings};
+use forebay_sched::{
+    Access, Bypass, ClassOptions, GuardMode, Limits, PolicySettings, Request, SchedulerOptions,
+};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset};
 
 /// Bytes that are modelled as one: every range is a multiple of it.
@@ -14,6 +17,45 @@ pub(super) const GRAIN: Bytes = Bytes(512);
 /// Grains of a file.
 pub(super) const FILE_GRAINS: usize = 256;
 pub(super) const FILES: usize = 3;
+pub(super) const CLASSES: usize = 3;
+
+/// How classes share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sharing {
+    pub(super) discipline: Discipline,
+    /// In bytes.
+    pub(super) quantum: u64,
+    pub(super) weights: [u32; CLASSES],
+    /// Of class 0.
+    pub(super) limit: Option<AtLimit>,
+}
+
+impl Sharing {
+    fn draw(random: &mut SplitMix64) -> Self {
+        Self {
+            discipline: one_of(random, &[Discipline::Sfq, Discipline::Drr]),
+            quantum: one_of(random, &[1 << 10, 16 << 10]),
+            weights: core::array::from_fn(|_| one_of(random, &[1, 1, 2, 10])),
+            limit: one_of(random, &[None, None, Some(AtLimit::Wait), Some(AtLimit::Borrow)]),
+        }
+    }
+
+    pub(super) fn options(&self) -> ClassOptions {
+        let Self { discipline, quantum, .. } = *self;
+        let sharing = SharingSettings { discipline, quantum, ..SharingSettings::default() };
+        ClassOptions { sharing, classes_max: CLASSES, ..ClassOptions::default() }
+    }
+
+    pub(super) fn share(&self, class: usize) -> ClassShare {
+        let mut share = Share { weight: self.weights[class], ..Share::default() };
+        if let Some(at_limit) = self.limit.filter(|_| class == 0) {
+            // About what the run's store carries in all.
+            let limit = Rate { per_second: 16 << 20, burst: 16 << 10 };
+            (share.bytes, share.at_limit) = (Some(limit), at_limit);
+        }
+        ClassShare { share, ..ClassShare::default() }
+    }
+}
 
 /// What the whole run has in common.
 #[derive(Clone, Debug)]
@@ -25,6 +67,10 @@ pub(super) struct Setup {
     pub(super) files: u64,
     pub(super) clients: u64,
     pub(super) classes: u64,
+    /// Classes do not share if `None`.
+    pub(super) sharing: Option<Sharing>,
+    /// Nothing that would hide whether sharing is fair: no failures, waits, limits, or conflicts.
+    pub(super) is_plain: bool,
     /// Requests that are submitted.
     pub(super) requests: usize,
     /// Of 16 steps, how many submit: more fill the queue, fewer leave it nearly empty.
@@ -82,13 +128,17 @@ impl Setup {
             bypass: one_of(random, &[Bypass::Never, Bypass::WhenIdle]),
             queue_requests_max: one_of(random, &[24, 1 << 20]),
         };
-        Self {
+        let sharing = (random.below(2) == 0).then(|| Sharing::draw(random));
+        let is_plain = sharing.is_some() && random.below(2) == 0;
+        let setup = Self {
             options,
             settings,
+            sharing,
+            is_plain,
             depth: one_of(random, &[1, 2, 8]),
             files: 1 + random.below(FILES as u64),
             clients: 1 + random.below(6),
-            classes: 1 + random.below(3),
+            classes: 1 + random.below(CLASSES as u64),
             requests: 300,
             submits: one_of(random, &[4, 6, 9]),
             writes: one_of(random, &[0, 4, 8, 16]),
@@ -96,7 +146,17 @@ impl Setup {
             has_cancels: random.below(2) == 0,
             has_failures: random.below(2) == 0,
             has_switches: random.below(4) == 0,
-        }
+        };
+        if is_plain { setup.plain() } else { setup }
+    }
+
+    fn plain(mut self) -> Self {
+        self.options.bypass = Bypass::Never;
+        self.settings.limits.wait_max = Nanos::ZERO;
+        self.sharing = self.sharing.map(|sharing| Sharing { limit: None, ..sharing });
+        self.classes = CLASSES as u64;
+        (self.writes, self.submits, self.has_failures) = (0, 9, false);
+        self
     }
 
     /// The next request. `last_end` is where the one before ended: half of them go on there.

@@ -4,12 +4,14 @@
 //! Plan (policy, guard, seed) ─► Run: submits, dispatches, tears transfers, fails, cancels, switches
 //!                                 ├─► content: what every read saw, against a plain byte array
 //!                                 ├─► order:   who was in flight beside whom
-//!                                 └─► bounds:  how often a waiting request was passed over
+//!                                 ├─► bounds:  how often a waiting request was passed over
+//!                                 └─► fairness: what classes had, in proportion to their weights
 //! ```
 //!
 //! A run is not the simulator's world but the scheduler alone, driven as unkindly as its contract
 //! allows: several batches in flight, transfers torn in the middle, completions in any order,
-//! failures, cancels of anything, policies switched under load, queues that overflow.
+//! failures, cancels of anything, policies switched under load, queues that overflow; in half of
+//! the runs classes share it, with weights and limits.
 //!
 //! | guard | what is held against the bytes |
 //! |---|---|
@@ -20,6 +22,7 @@
 mod bounds;
 mod content;
 mod draw;
+mod fairness;
 mod run;
 
 use alloc::boxed::Box;
@@ -27,7 +30,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use forebay_sched::{GuardMode, Policy, PolicyName, PolicySettings, build};
+use forebay_sched::{GuardMode, Policy, PolicyName, PolicySettings, PolicySource, build, source};
 
 use self::run::Run;
 
@@ -59,6 +62,8 @@ pub enum Promise {
     Wait,
     /// A request was passed over more often than the policy's bound says.
     Bound,
+    /// Classes did not share as their weights say.
+    Share,
 }
 
 /// A broken promise, and how to see it again.
@@ -127,7 +132,7 @@ impl Checked {
 /// # Errors
 /// Every promise that it found broken, in the order in which they were found.
 pub fn check(plan: &Plan) -> Result<Checked, Vec<Violation>> {
-    check_policy(plan, &|settings| build(plan.policy, settings))
+    run(plan, Make::Named(plan.policy))
 }
 
 /// As [`check`], with a policy of the caller's that is held to the bound of `plan.policy`.
@@ -136,12 +141,43 @@ pub fn check(plan: &Plan) -> Result<Checked, Vec<Violation>> {
 /// As [`check`].
 pub fn check_policy(
     plan: &Plan,
-    make: &dyn Fn(&PolicySettings) -> Box<dyn Policy>,
+    make: fn(&PolicySettings) -> Box<dyn Policy>,
 ) -> Result<Checked, Vec<Violation>> {
+    run(plan, Make::Own(make))
+}
+
+fn run(plan: &Plan, make: Make) -> Result<Checked, Vec<Violation>> {
     let (checked, broken) = Run::new(plan, make).run();
     if broken.is_empty() {
         return Ok(checked);
     }
     let violation = |(promise, text)| Violation { plan: *plan, promise, text };
     Err(broken.into_iter().map(violation).collect())
+}
+
+/// Where policies come from.
+#[derive(Clone, Copy)]
+enum Make {
+    Named(PolicyName),
+    Own(fn(&PolicySettings) -> Box<dyn Policy>),
+}
+
+impl Make {
+    fn policy(self, settings: &PolicySettings) -> Box<dyn Policy> {
+        match self {
+            Self::Named(name) => build(name, settings),
+            Self::Own(make) => make(settings),
+        }
+    }
+
+    /// One for each class.
+    fn source(self, settings: &PolicySettings) -> PolicySource {
+        match self {
+            Self::Named(name) => source(name, settings),
+            Self::Own(make) => {
+                let settings = *settings;
+                Box::new(move || make(&settings))
+            }
+        }
+    }
 }

@@ -1,27 +1,32 @@
 //! One run: a scheduler, everything that was submitted to it, and a store that misbehaves.
 
-use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use forebay_device::SplitMix64;
+use forebay_sched::sharing::{CostModel, Work};
 use forebay_sched::{
-    Accepted, Access, Admission, Batch, Cancellation, Decision, GuardMode, Policy, PolicyName,
-    PolicySettings, Rejected, Request, RequestId, Room, Scheduler, build,
+    Accepted, Access, Admission, Batch, Cancellation, Decision, GuardMode, PolicyName, Rejected,
+    Request, RequestId, Room, Scheduler,
 };
-use forebay_units::{Bytes, Nanos, Offset, Timestamp};
+use forebay_units::{Bytes, ClassId, Nanos, Offset, Timestamp};
+
+use crate::noise::stream;
 
 use super::bounds::{Tracker, skips_policy};
 use super::content::{self, Content, Deed, grains, is_write};
-use super::draw::{GRAIN, Setup, one_of};
-use super::{Checked, Plan, Promise};
+use super::draw::{CLASSES, GRAIN, Setup, one_of};
+use super::fairness::Fairness;
+use super::{Checked, Make, Plan, Promise};
 
 /// A promise, and what happened.
 pub(super) type Broken = (Promise, String);
 
-/// More would say the same again.
-const BROKEN_MAX: usize = 20;
+/// More would say the same again: of each promise, and until a run is given up.
+const BROKEN_MAX: usize = 4;
+const BROKEN_GIVE_UP: usize = 400;
 
 struct Flight {
     accepted: Accepted,
@@ -38,13 +43,17 @@ struct Waited {
     was_alone: bool,
 }
 
-pub(super) struct Run<'p> {
+pub(super) struct Run {
     setup: Setup,
-    make: &'p dyn Fn(&PolicySettings) -> Box<dyn Policy>,
+    make: Make,
     promise: GuardMode,
     random: SplitMix64,
     scheduler: Scheduler,
     tracker: Tracker,
+    /// In plain runs.
+    fairness: Option<Fairness>,
+    /// Requests that have left in another class's turn.
+    boosted: u64,
     now: Timestamp,
     content: Content,
     deeds: Vec<Deed>,
@@ -60,13 +69,16 @@ pub(super) struct Run<'p> {
     broken: Vec<Broken>,
 }
 
-impl<'p> Run<'p> {
-    pub(super) fn new(plan: &Plan, make: &'p dyn Fn(&PolicySettings) -> Box<dyn Policy>) -> Self {
-        let mut random = SplitMix64::new(plan.seed);
+impl Run {
+    pub(super) fn new(plan: &Plan, make: Make) -> Self {
+        // The same seed is another run for every policy and guard mode.
+        let mut random = stream(plan.seed, plan.policy as u64, plan.guard as u64);
         let setup = Setup::draw(&mut random, plan.guard);
         Self {
-            scheduler: Scheduler::new(setup.options, make(&setup.settings)),
+            scheduler: scheduler(&setup, make),
             tracker: Tracker::new(plan.policy, &setup),
+            fairness: setup.sharing.filter(|_| setup.is_plain).map(Fairness::new),
+            boosted: 0,
             make,
             promise: plan.promise,
             random,
@@ -91,17 +103,20 @@ impl<'p> Run<'p> {
         let mut attempts = 0;
         while self.deeds.len() < self.setup.requests
             && attempts < 100_000
-            && self.broken.len() < BROKEN_MAX
+            && self.broken.len() < BROKEN_GIVE_UP
         {
             attempts += 1;
             self.step();
             self.check_counts();
         }
         self.empty_out();
-        if self.broken.is_empty() || self.scheduler.queued_count() == 0 {
-            content::compare(self.promise, &self.deeds, &self.content, &mut self.broken);
-        }
-        self.broken.truncate(BROKEN_MAX);
+        content::compare(self.promise, &self.deeds, &self.content, &mut self.broken);
+        let mut said: BTreeMap<Promise, usize> = BTreeMap::new();
+        self.broken.retain(|(promise, _)| {
+            let count = said.entry(*promise).or_default();
+            *count += 1;
+            *count <= BROKEN_MAX
+        });
         let stats = self.scheduler.stats();
         self.checked.batches = stats.batches;
         self.checked.merged = stats.merged;
@@ -175,6 +190,34 @@ impl<'p> Run<'p> {
             Admission::Queued(_) => self.tracker.ready(tag, self.now, &request),
             Admission::Blocked(_) => {}
         }
+        self.note_backlog();
+    }
+
+    /// Which classes have something ready, for fairness.
+    fn note_backlog(&mut self) {
+        if let Some(fairness) = &mut self.fairness {
+            fairness.ready(self.tracker.ready_classes());
+        }
+    }
+
+    /// How many requests have left in another class's turn since the last question.
+    fn newly_boosted(&mut self) -> u64 {
+        if self.setup.sharing.is_none() {
+            return 0;
+        }
+        let boosted = self.scheduler.classes(self.now).map(|class| class.counts.boosted).sum();
+        boosted - core::mem::replace(&mut self.boosted, boosted)
+    }
+
+    fn check_share(&mut self, batch: &Batch) {
+        let Some(fairness) = &mut self.fairness else { return };
+        let members = batch.members();
+        let bytes = members.iter().map(|member| member.request.range.length().0).sum();
+        let requests = members.len() as u32;
+        let work = Work { direction: batch.direction(), requests, bytes: Bytes(bytes) };
+        let class = members[0].request.class.0 as usize;
+        let unfair = fairness.left(class, CostModel::BYTES.cost(work));
+        self.broken.extend(unfair.map(|text| (Promise::Share, text)));
     }
 
     /// Whether a batch left.
@@ -193,7 +236,13 @@ impl<'p> Run<'p> {
                 self.check_batch(&batch);
                 self.batch_count += 1;
                 self.batches_in_flight += 1;
-                self.tracker.left(self.now, batch.members(), &mut self.broken);
+                if self.newly_boosted() > 0 {
+                    self.tracker.left_out_of_turn(batch.members());
+                } else {
+                    self.tracker.left(self.now, batch.members(), &mut self.broken);
+                }
+                self.check_share(&batch);
+                self.note_backlog();
                 batch.members().iter().for_each(|accepted| self.leave(accepted));
             }
             Decision::Wait { until } => self.check_wait(until, was_waited),
@@ -213,6 +262,14 @@ impl<'p> Run<'p> {
     /// With nothing in flight a wait is one for a better batch, and when it is over something leaves.
     fn check_wait(&mut self, until: Timestamp, before: Option<Waited>) {
         let was_alone = self.flights.is_empty();
+        if self.setup.sharing.is_some_and(|sharing| sharing.limit.is_some()) {
+            // A limit may be waited for as long as it says.
+            if until <= self.now {
+                self.say(Promise::Wait, format!("it waits until {} ns, in the past", until.0));
+            }
+            self.waited = Some(Waited { until: until.max(self.now), was_alone: false });
+            return;
+        }
         let (now, limits) = (self.now, self.setup.settings.limits);
         let longest = match was_alone {
             true => limits.wait_max,
@@ -297,6 +354,7 @@ impl<'p> Run<'p> {
         for accepted in self.scheduler.made_ready() {
             self.tracker.ready(accepted.request.tag, accepted.arrived, &accepted.request);
         }
+        self.note_backlog();
     }
 
     fn cancel(&mut self) {
@@ -326,17 +384,22 @@ impl<'p> Run<'p> {
 
     /// Puts another policy in charge, or a fresh one of the same.
     fn switch(&mut self) {
-        let (name, policy) = match self.random.below(2) {
-            0 => (None, (self.make)(&self.setup.settings)),
-            _ => {
-                let name = one_of(&mut self.random, &PolicyName::ALL);
-                (Some(name), build(name, &self.setup.settings))
-            }
+        let name = match self.random.below(2) {
+            0 => None,
+            _ => Some(one_of(&mut self.random, &PolicyName::ALL)),
         };
+        let make = name.map_or(self.make, Make::Named);
         self.waited = None;
-        let old = self.scheduler.switch_policy(self.now, policy);
-        if old.queued_count() > 0 {
-            self.say(Promise::Count, format!("{} still has requests", old.name()));
+        let settings = &self.setup.settings;
+        if self.setup.sharing.is_some() {
+            if let Err(error) = self.scheduler.switch_policies(self.now, make.source(settings)) {
+                self.say(Promise::Count, format!("policies are not switched: {error}"));
+            }
+        } else {
+            let old = self.scheduler.switch_policy(self.now, make.policy(settings));
+            if old.queued_count() > 0 {
+                self.say(Promise::Count, format!("{} still has requests", old.name()));
+            }
         }
         self.tracker.switched(name);
     }
@@ -415,6 +478,21 @@ impl<'p> Run<'p> {
             self.say(Promise::Count, text);
         }
     }
+}
+
+/// The scheduler that a run is about.
+fn scheduler(setup: &Setup, make: Make) -> Scheduler {
+    let Some(sharing) = &setup.sharing else {
+        return Scheduler::new(setup.options, make.policy(&setup.settings));
+    };
+    let source = make.source(&setup.settings);
+    let mut scheduler = Scheduler::with_classes(setup.options, sharing.options(), source);
+    for class in 0..CLASSES {
+        let id = ClassId(class as u32);
+        let configured = scheduler.configure_class(Timestamp(0), id, sharing.share(class));
+        debug_assert!(configured.is_ok(), "every drawn share is possible");
+    }
+    scheduler
 }
 
 /// Whether a guard mode keeps two requests of one file apart.
