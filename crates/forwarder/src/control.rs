@@ -9,9 +9,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Settings;
 use crate::settings::class;
 use crate::settings::definition::Definition;
+use crate::settings::{Level, Settings};
 
 /// Settings that can change while the forwarder runs, with their short names.
 const LIVE: &[(&str, &str)] = &[
@@ -24,6 +24,10 @@ const LIVE: &[(&str, &str)] = &[
     ("cost", "sharing.cost"),
     ("quantum_bytes", "sharing.quantum_bytes"),
 ];
+
+/// The answer where there are no classes.
+const NOT_SHARED: &str =
+    "nothing is shared here: start the forwarder with sharing.level = job or user";
 
 /// How a command is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +66,7 @@ pub(crate) fn changed(
                 "class: say class NAME KEY=VALUE, such as class climate weight=3".to_owned()
             );
         }
+        ["class", ..] if settings.sharing.level == Level::None => return Err(NOT_SHARED.to_owned()),
         ["class", name, pairs @ ..] => {
             for pair in pairs {
                 let (key, value) = split(pair)?;
@@ -75,6 +80,9 @@ pub(crate) fn changed(
             for pair in pairs {
                 let (key, value) = split(pair)?;
                 let definition = live(key).ok_or_else(|| unknown(key))?;
+                if definition.key.starts_with("sharing.") && settings.sharing.level == Level::None {
+                    return Err(NOT_SHARED.to_owned());
+                }
                 changed.set(definition, value).map_err(|allowed| {
                     format!("{} = {value:?}; allowed: {allowed}", definition.key)
                 })?;
@@ -147,6 +155,16 @@ mod tests {
                 assert!(error.contains(part), "{words:?}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn without_classes_nothing_is_set_about_them() {
+        let mut settings = Settings::default();
+        settings.sharing.level = Level::None;
+        for words in [&["class", "a", "weight=3"][..], &["discipline=drr"]] {
+            assert!(changed(&settings, words).unwrap_err().contains("sharing.level"));
+        }
+        assert!(changed(&settings, &["policy=sjf"]).is_ok());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd as _;
 
 use forebay_engine::Engine;
 use forebay_engine::store::OpenHow;
-use forebay_sched::{ClassError, OTHER_CLASS, Scheduler};
+use forebay_sched::{ClassError, Scheduler};
 use forebay_trace::{Named, Setup};
 use forebay_units::{ClassId, FileId, Timestamp};
 
@@ -41,15 +41,11 @@ pub(crate) struct Sharing {
 impl Sharing {
     /// As the settings say.
     pub(crate) fn new(settings: &Settings, engine: &mut Engine) -> Self {
-        let mut class_names = Names::new(settings.sharing.class_count_max);
         let mut this = Self {
             classes: Classes::new(&settings.sharing, settings.classes.clone()),
+            class_names: Names::new(settings.sharing.class_count_max),
             file_names: Names::new(settings.sharing.file_count_max),
             settings: settings.clone(),
-            class_names: {
-                class_names.note(u64::from(OTHER_CLASS.0), "other".to_owned(), Vec::new);
-                class_names
-            },
         };
         this.tell_users(engine, Timestamp(0));
         this
@@ -106,25 +102,25 @@ impl Sharing {
         let new = &self.settings;
         if old.scheduler != new.scheduler {
             let name = new.scheduler.policy.clone();
-            let result = assemble::setup(new).map(|setup| {
-                engine.configure(now, "scheduler.policy", &name, |scheduler| {
+            if let Some(setup) = note(assemble::setup(new)) {
+                note(engine.configure(now, "scheduler.policy", &name, |scheduler| {
                     switch_policies(scheduler, now, &setup)
-                })
-            });
-            note(result);
-        }
-        if old.sharing != new.sharing && new.sharing.level != Level::None {
-            let result = assemble::sharing(new).map(|sharing| {
-                let key = "sharing.discipline";
-                let value = format!("{:?}", new.sharing.discipline);
-                engine.configure(now, key, &value, |s| s.switch_sharing(now, sharing))
-            });
-            note(result);
-        }
-        if old.classes != new.classes || old.scheduler != new.scheduler {
-            for told in self.classes.change(new.classes.clone()) {
-                self.tell(engine, now, &told);
+                }));
             }
+        }
+        if old.sharing != new.sharing
+            && let Some(sharing) = note(assemble::sharing(new))
+        {
+            let value = format!("{:?}", new.sharing);
+            note(engine.configure(now, "sharing", &value, |s| s.switch_sharing(now, sharing)));
+        }
+        // A policy for all has taken the place of those that single classes had.
+        let told = match old.scheduler != new.scheduler {
+            true => self.classes.all_told(),
+            false => self.classes.change(new.classes.clone()),
+        };
+        told.iter().for_each(|told| self.tell(engine, now, told));
+        if old.classes != self.settings.classes {
             self.tell_users(engine, now);
         }
     }
@@ -140,13 +136,12 @@ impl Sharing {
         if let Some(policy) = policy {
             let mut settings = self.settings.clone();
             settings.scheduler.policy.clone_from(policy);
-            let result = assemble::setup(&settings).map(|setup| {
-                engine.configure(now, &format!("{key}.policy"), policy, |scheduler| {
+            if let Some(setup) = note(assemble::setup(&settings)) {
+                note(engine.configure(now, &format!("{key}.policy"), policy, |scheduler| {
                     let policy = forebay_sched::build(setup.policy, &setup.policy_settings());
                     scheduler.switch_class_policy(now, *class, policy).map(drop)
-                })
-            });
-            note(result);
+                }));
+            }
         }
     }
 
@@ -213,8 +208,9 @@ fn keys_of_files(engine: &Engine) -> Vec<u64> {
 }
 
 /// Says what could not be told: the settings were checked, so it is worth a look.
-fn note<T, E: std::fmt::Display>(result: Result<T, E>) {
-    if let Err(error) = result {
+fn note<T, E: std::fmt::Display>(result: Result<T, E>) -> Option<T> {
+    if let Err(error) = &result {
         crate::log::warn(format_args!("a share was not set: {error}"));
     }
+    result.ok()
 }

@@ -64,6 +64,7 @@ pub(crate) struct Classes {
 }
 
 /// What has to be told to the scheduler about a class.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) class: ClassId,
     pub(crate) share: ClassShare,
@@ -138,11 +139,18 @@ impl Classes {
         if self.level == Level::None { "all" } else { "other" }
     }
 
-    /// Other things hold from now on: what the scheduler has to be told.
+    /// Other things hold from now on: what the scheduler has to be told about which classes.
     pub(crate) fn change(&mut self, settings: settings::Classes) -> Vec<Told> {
+        let old = self.all_told();
         self.settings = settings;
-        let classes = self.classes.iter();
-        classes.map(|(id, class)| self.told(*id, &class.identity)).collect()
+        let mut new = self.all_told();
+        new.retain(|told| !old.contains(told));
+        new
+    }
+
+    /// Everything that holds for classes.
+    pub(crate) fn all_told(&self) -> Vec<Told> {
+        self.classes.iter().map(|(id, class)| self.told(*id, &class.identity)).collect()
     }
 
     /// Users about whom something was said, with their share.
@@ -309,13 +317,15 @@ mod tests {
     }
 
     #[test]
-    fn a_change_reaches_every_class() {
+    fn a_change_reaches_whom_it_concerns() {
         let mut classes = classes(Level::Job, 10);
         enter(&mut classes, 7, "climate");
+        enter(&mut classes, 7, "weather");
         let mut settings = classes.settings.clone();
         settings.set("climate", "limit", "1MiB/s").unwrap();
         settings.set("climate", "at_limit", "wait").unwrap();
         let told = classes.change(settings);
+        assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].waits_at_limit);
         let share = told[0].share.share;
         assert_eq!((share.bytes, share.at_limit), (Some(Rate::bytes(1 << 20)), AtLimit::Wait));
