@@ -660,8 +660,8 @@ int forebay_create(const struct forebay_options *options,
                    struct forebay **controller);
 
 /**
- * Ends a controller, which must have no request: drain it before. No other thread may use it any more.
- * NULL does nothing.
+ * Ends a controller, which must have no request: drain it before. No other thread may use it any more,
+ * not even to return from a call. NULL does nothing.
  */
 int forebay_destroy(struct forebay *controller);
 

@@ -126,6 +126,8 @@ impl forebay {
         value: &str,
         change: impl Fn(&Settings) -> Result<Settings, Failure>,
     ) -> Result<(), Failure> {
+        // Who held our own lock when a process forked is not there to let go of it.
+        self.controller.check_process()?;
         loop {
             // Neither lock is held while a policy is made: that may be the program's own code.
             let (version, before) = self.settings().clone();

@@ -92,8 +92,8 @@ pub unsafe extern "C" fn forebay_create(
     })
 }
 
-/// Ends a controller, which must have no request: drain it before. No other thread may use it any more.
-/// NULL does nothing.
+/// Ends a controller, which must have no request: drain it before. No other thread may use it any more,
+/// not even to return from a call. NULL does nothing.
 ///
 /// # Safety
 /// `controller` is null or a controller that nobody uses.

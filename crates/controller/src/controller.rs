@@ -42,6 +42,14 @@ impl From<&Submission> for Asked {
 }
 
 impl Controller {
+    /// Whether this is the process that made the controller.
+    ///
+    /// # Errors
+    /// [`Error::Forked`], as every other call would say.
+    pub fn check_process(&self) -> Result<(), Error> {
+        self.shared.check_process()
+    }
+
     /// Takes over a request. It may be dispatched, and even complete, before this returns.
     ///
     /// # Errors
