@@ -4,7 +4,11 @@
 //! and one sentence that says what differs from the paper's experiment. To add one: a file that
 //! defines it, and a line in [`FIGURES`]. [`cases`] runs workloads through peers in random order.
 
+mod aioli;
 mod aioli06_fig5;
+mod aioli06_fig6;
+mod aioli06_fig7;
+mod aioli06_table2;
 mod cases;
 mod iofsl;
 
@@ -46,7 +50,14 @@ pub(crate) struct PaperValue {
 }
 
 /// All figures.
-pub(crate) const FIGURES: &[Figure] = &[aioli06_fig5::FIGURE, iofsl::SMALL, iofsl::LARGE];
+pub(crate) const FIGURES: &[Figure] = &[
+    aioli06_fig5::FIGURE,
+    aioli06_fig6::FIGURE,
+    aioli06_fig7::FIGURE,
+    aioli06_table2::FIGURE,
+    iofsl::SMALL,
+    iofsl::LARGE,
+];
 
 /// The figure called `name`.
 pub(crate) fn find(name: &str) -> Result<&'static Figure, Error> {

@@ -102,7 +102,6 @@ impl Job {
     }
 
     /// The same job, started later than the first one.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for figures with a second program"))]
     pub(crate) fn after(self, start_after: Duration) -> Self {
         Self { start_after, ..self }
     }

@@ -1,0 +1,257 @@
+//! `aioli06-fig7`: two jobs at once, each of 32 processes that read a file of their own in strides.
+//!
+//! Asked is whether the jobs end together (the gap of their completion times over the mean), and
+//! what running them at once costs against one after the other.
+
+use forebay_units::{Bytes, Direction};
+use serde_json::Value;
+
+use super::aioli::{self, ALL, Way, largest, line, paper_2006};
+use super::cases::Case;
+use super::{Figure, PaperValue, size_key};
+use crate::chart::Chart;
+use crate::error::Error;
+use crate::peers::workload::{Job, Workload};
+use crate::programs::Programs;
+use crate::progress::Track;
+use crate::report::Report;
+use crate::{Options, table};
+
+pub(super) const FIGURE: Figure = Figure {
+    name: "aioli06-fig7",
+    summary: "two jobs of 32 readers at once, a file each: completion times and their gap",
+    paper: paper_2006!("figure 7"),
+    values: &[
+        PaperValue {
+            what: "both jobs at the smallest granularity (8 KB), NFS with POSIX calls",
+            value: "more than 1 h 30 min",
+        },
+        PaperValue { what: "the same, NFS with MPI-IO", value: "11 min 30 s" },
+        PaperValue { what: "the same, aIOLi with POSIX calls", value: "2 min 35 s" },
+        PaperValue {
+            what: "gap of the two completion times with aIOLi, at worst",
+            value: "8.5 s, at 8 KB (0.055 of 2 min 35 s)",
+        },
+    ],
+    differs: "2 x 96 MiB instead of 2 x 4 GB, 64 processes on one machine instead of 32 nodes; a job is \
+              known by its name, not by its file; the emulation says nothing of networks, and a gap \
+              of files this small is one of few turns, which a larger file would make smaller still.",
+    run,
+    charts,
+};
+
+const PROCESSES: u64 = 32;
+
+/// The jobs, their files and what those hold.
+const JOBS: [(&str, &str, u64); 2] = [("first", "one", 1), ("second", "two", 2)];
+const BOTH: &str = "both";
+
+/// NFS, and Forebay with sharing off, at this granularity only.
+const MIDDLE_KIB: u64 = 64;
+
+struct Extent {
+    granularities_kib: Vec<u64>,
+    job_bytes: u64,
+}
+
+impl Extent {
+    fn of(options: &Options) -> Self {
+        if options.quick {
+            Self { granularities_kib: vec![64], job_bytes: 32 << 20 }
+        } else {
+            Self { granularities_kib: vec![8, 64, 1024], job_bytes: 96 << 20 }
+        }
+    }
+
+    fn ways(kib: u64) -> &'static [Way] {
+        match kib {
+            MIDDLE_KIB => &[Way::Local, Way::Ganesha, Way::Forebay, Way::Unshared],
+            _ => &[Way::Local, Way::Forebay],
+        }
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let bytes = self.job_bytes;
+        let job = move |idx: usize, kib| {
+            let (name, file, seed) = JOBS[idx];
+            Job::strided(name, Direction::Read, file, seed, PROCESSES, Bytes::kib(kib), bytes)
+        };
+        let mut cases = Vec::new();
+        for kib in &self.granularities_kib {
+            let kib = *kib;
+            for way in Extent::ways(kib) {
+                cases.push(way.case(parameters(BOTH, kib << 10), move |_| Workload {
+                    jobs: vec![job(0, kib), job(1, kib)],
+                }));
+                for (idx, (name, ..)) in JOBS.into_iter().enumerate() {
+                    let alone = move |_| Workload::of(job(idx, kib));
+                    cases.push(way.case(parameters(name, kib << 10), alone));
+                }
+            }
+        }
+        cases
+    }
+}
+
+/// `run` is the name of the job that runs alone, or [`BOTH`].
+fn parameters(run: &str, granularity: u64) -> Vec<(&'static str, Value)> {
+    vec![("run", run.into()), ("granularity_bytes", granularity.into())]
+}
+
+fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<Report, Error> {
+    let extent = Extent::of(options);
+    let files = JOBS.map(|(_, file, seed)| (file, seed, extent.job_bytes));
+    let (mut report, found) = aioli::run(
+        programs,
+        FIGURE.name,
+        &files,
+        extent.cases(),
+        aioli::repetitions(options),
+        track,
+    )?;
+    report.set("processes_of_a_job", PROCESSES);
+    report.rows = found.iter().flat_map(aioli::times).collect();
+    report.rows.extend(found.iter().flat_map(aioli::disk_rows));
+    // The gap is of one run: the medians of two times may be of two runs.
+    for both in found.iter().filter(|found| found.parameters[0].1 == BOTH) {
+        let mut row = both.row("gap", "", |run| gap(run.jobs[0].seconds, run.jobs[1].seconds));
+        row.parameters.push(("job", ALL.into()));
+        report.rows.push(row);
+    }
+    let sizes: Vec<u64> = extent.granularities_kib.iter().map(|kib| kib << 10).collect();
+    findings(&mut report, &sizes);
+    Ok(report)
+}
+
+/// How far apart two completion times are, over their mean.
+fn gap(first: f64, second: f64) -> f64 {
+    (first - second).abs() / ((first + second) / 2.0)
+}
+
+fn value(report: &Report, what: &str, run: &str, size: u64, way: Way, job: &str) -> Option<f64> {
+    let mut parameters = parameters(run, size);
+    parameters.extend([("peer", way.name().into()), ("job", job.into())]);
+    report.value(what, &parameters)
+}
+
+/// Both at once over one after the other, each as it is alone.
+fn over_serial(report: &Report, size: u64, way: Way) -> Option<f64> {
+    let [first, second] = JOBS.map(|(job, ..)| value(report, "time", job, size, way, ALL));
+    Some(value(report, "time", BOTH, size, way, ALL)? / (first? + second?))
+}
+
+fn findings(report: &mut Report, sizes: &[u64]) {
+    let gap = |way, size: &u64| value(report, "gap", BOTH, *size, way, ALL);
+    let all = |way| sizes.iter().map(move |size| gap(way, size));
+    let serial = |way| largest(sizes.iter().map(|size| over_serial(report, *size, way)));
+    let makespan = |way, size: u64| value(report, "time", BOTH, size, way, ALL);
+    let over_local = sizes
+        .iter()
+        .map(|size| Some(makespan(Way::Forebay, *size)? / makespan(Way::Local, *size)?));
+    let mut ratios = vec![
+        ("gap".to_owned(), largest(all(Way::Forebay))),
+        ("makespan_over_serial".to_owned(), serial(Way::Forebay)),
+        ("makespan_over_local".to_owned(), largest(over_local)),
+        ("local_gap".to_owned(), largest(all(Way::Local))),
+        ("local_makespan_over_serial".to_owned(), serial(Way::Local)),
+    ];
+    let middle = MIDDLE_KIB << 10;
+    for way in [Way::Ganesha, Way::Unshared] {
+        let (way_key, size) = (way.name().replace('-', "_"), size_key(middle));
+        ratios.push((format!("{way_key}_gap_{size}"), gap(way, &middle)));
+        let serial = over_serial(report, middle, way);
+        ratios.push((format!("{way_key}_makespan_over_serial_{size}"), serial));
+    }
+    let over_ganesha = makespan(Way::Forebay, middle).zip(makespan(Way::Ganesha, middle));
+    let over_ganesha = over_ganesha.map(|(ours, theirs)| ours / theirs);
+    ratios.push((format!("makespan_over_ganesha_{}", size_key(middle)), over_ganesha));
+    ratios.into_iter().for_each(|(name, ratio)| report.ratio(name, ratio));
+}
+
+fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
+    let mut sizes: Vec<u64> = report
+        .rows
+        .iter()
+        .filter_map(|row| row.parameters.iter().find(|(name, _)| *name == "granularity_bytes"))
+        .filter_map(|(_, value)| value.as_u64())
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let serial = sizes.iter().map(|size| {
+        let [first, second] =
+            JOBS.map(|(job, ..)| value(report, "time", job, *size, Way::Forebay, ALL));
+        Some(first? + second?)
+    });
+    let mut series = vec![line("Forebay, one after the other", true, serial)];
+    for way in [Way::Forebay, Way::Local, Way::Ganesha, Way::Unshared] {
+        for (job, ..) in JOBS {
+            let times = sizes.iter().map(|size| value(report, "time", BOTH, *size, way, job));
+            series.push(line(format!("{}, {job} job", way.legend()), false, times));
+        }
+    }
+    let chart = Chart {
+        title: "two jobs of 32 readers at once".to_owned(),
+        subtitle: "completion time in s against the size of one read; emulated disk, mq-deadline, depth 4, \
+                   read-ahead 128 KiB"
+            .to_owned(),
+        x_labels: sizes.iter().map(|size| table::bytes(*size as f64)).collect(),
+        y_label: "s".to_owned(),
+        series,
+    };
+    vec![("", chart)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Row;
+
+    fn made_up(rows: &[(&'static str, &str, u64, Way, &str, f64)]) -> Report {
+        let mut report = Report::new(FIGURE.name);
+        for (what, run, kib, way, job, number) in rows {
+            let mut parameters = parameters(run, kib << 10);
+            parameters.extend([("peer", way.name().into()), ("job", (*job).into())]);
+            report.rows.push(Row::median(what, "", &parameters, &[*number]));
+        }
+        report
+    }
+
+    #[test]
+    fn the_gap_is_over_the_mean_whoever_is_first() {
+        assert_eq!(gap(9.0, 11.0), 0.2);
+        assert_eq!(gap(11.0, 9.0), 0.2);
+        assert_eq!(gap(3.0, 3.0), 0.0);
+    }
+
+    #[test]
+    fn both_at_once_are_compared_with_one_after_the_other() {
+        let mut report = made_up(&[
+            ("time", "first", 8, Way::Forebay, ALL, 2.0),
+            ("time", "second", 8, Way::Forebay, ALL, 3.0),
+            ("time", BOTH, 8, Way::Forebay, ALL, 6.0),
+            ("gap", BOTH, 8, Way::Forebay, ALL, 0.01),
+            ("time", BOTH, 8, Way::Local, ALL, 12.0),
+        ]);
+        findings(&mut report, &[8 << 10]);
+        assert_eq!(report.ratios["makespan_over_serial"], 1.2);
+        assert_eq!(report.ratios["gap"], 0.01);
+        assert_eq!(report.ratios["makespan_over_local"], 0.5);
+        assert!(!report.ratios.contains_key("local_makespan_over_serial"));
+    }
+
+    #[test]
+    fn each_job_is_run_alone_wherever_both_are() {
+        let cases = Extent::of(&Options::default()).cases();
+        for both in cases.iter().filter(|case| case.parameters[0].1 == BOTH) {
+            for (job, ..) in JOBS {
+                let alone = cases.iter().any(|case| {
+                    case.parameters[0].1 == job && case.parameters[1..] == both.parameters[1..]
+                });
+                assert!(alone, "{job}: {:?}", both.parameters);
+            }
+            let workload = (both.workload)(0);
+            assert_eq!(workload.jobs.len(), 2);
+            assert_ne!(workload.jobs[0].accesses[0].file, workload.jobs[1].accesses[0].file);
+        }
+    }
+}
