@@ -287,6 +287,8 @@ fn jobs_share_by_weight_and_within_limits() {
         clients: 16,
         requests: 1000,
         request: Bytes::kib(16),
+        // Always something ready: a share that is not asked for goes to the other.
+        window: 8,
         weight,
         limit: limit.map(forebay_device::Rate::bytes_per_second),
         ..Job::default()
@@ -296,7 +298,7 @@ fn jobs_share_by_weight_and_within_limits() {
             let mut scenario = Scenario { name: "shares".into(), jobs, ..Scenario::default() };
             scenario.scheduler.sharing = sharing;
             scenario.servers.device = forebay_device::PROFILES[5];
-            run(&scenario, PolicyName::Hbrr, 1).expect("the scenario is valid")
+            run(&scenario, PolicyName::To, 1).expect("the scenario is valid")
         };
         let weighted = outcome(vec![job("light", 1, None), job("heavy", 3, None)]);
         let [light, heavy] = &weighted.applications[..] else { panic!("two applications") };
