@@ -5,6 +5,7 @@
 
 use core::cell::RefCell;
 
+use crate::locked::Kind;
 use crate::operation::Turn;
 
 thread_local! {
@@ -16,6 +17,7 @@ thread_local! {
 #[derive(Debug, Default)]
 struct Buffers {
     turns: Vec<Turn>,
+    batches: Vec<(Kind, usize)>,
     woken: Vec<u32>,
 }
 
@@ -29,6 +31,8 @@ pub(crate) fn is_active(key: u64) -> bool {
 pub(crate) struct Active {
     /// What is to be delivered.
     pub(crate) turns: Vec<Turn>,
+    /// Of which batches these are, and where among them each ends.
+    pub(crate) batches: Vec<(Kind, usize)>,
     /// The slots of those whose sleep is over.
     pub(crate) woken: Vec<u32>,
     /// Whether this is the alarm's own thread, which may dispatch for as long as it likes.
@@ -51,8 +55,13 @@ impl Active {
             return None;
         }
         let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
-        let Buffers { turns, woken } = spare.unwrap_or_default();
-        Some(Self { turns, woken, is_alarm: false })
+        let Buffers { turns, batches, woken } = spare.unwrap_or_default();
+        Some(Self { turns, batches, woken, is_alarm: false })
+    }
+
+    /// The turns since the last batch are one, unless all of them are waited for.
+    pub(crate) fn end_batch(&mut self, kind: Kind) {
+        self.batches.push((kind, self.turns.len()));
     }
 }
 
@@ -61,9 +70,12 @@ impl Drop for Active {
         // Both fail only in a thread that is ending, whose lists are gone.
         _ = ACTIVE.try_with(|active| active.borrow_mut().pop());
         let mut turns = core::mem::take(&mut self.turns);
+        let mut batches = core::mem::take(&mut self.batches);
         let mut woken = core::mem::take(&mut self.woken);
         turns.clear();
+        batches.clear();
         woken.clear();
-        _ = SPARE.try_with(|spare| spare.borrow_mut().push(Buffers { turns, woken }));
+        let buffers = Buffers { turns, batches, woken };
+        _ = SPARE.try_with(|spare| spare.borrow_mut().push(buffers));
     }
 }

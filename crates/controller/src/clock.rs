@@ -44,14 +44,34 @@ pub(crate) struct Ticks {
     /// Nanoseconds a tick, times 2^32; 0 while it is not known.
     tick: u64,
     latest: Timestamp,
+    /// The counter at the latest time.
+    latest_ticks: u64,
+    /// What must not be gone behind any more.
+    passed: Timestamp,
 }
 
 impl Ticks {
     pub(crate) fn now(&mut self, clock: &Clock) -> Timestamp {
         let ticks = sys::ticks();
         let now = self.count(ticks).unwrap_or_else(|| self.ask(clock.now(), ticks));
-        self.latest = self.latest.max(now);
+        self.passed = self.latest;
+        (self.latest, self.latest_ticks) = (self.latest.max(now), ticks);
         self.latest
+    }
+
+    /// The time at which the counter was there: not later than the latest, and in the order of calls
+    /// not before any other that was told. The latest, as long as the length of a tick is not known.
+    pub(crate) fn then(&mut self, ticks: u64) -> Timestamp {
+        let since = u128::from(self.latest_ticks.saturating_sub(ticks));
+        let ago = (since * u128::from(self.tick)) >> 32;
+        let ago = u64::try_from(ago).unwrap_or(u64::MAX).min(self.latest.0);
+        self.passed = self.passed.max(Timestamp(self.latest.0 - ago));
+        self.passed
+    }
+
+    /// Whether the length of a tick is known.
+    pub(crate) fn are_known(&self) -> bool {
+        self.tick > 0
     }
 
     /// The time by the counter alone, if it is near enough to the system's latest answer.
@@ -112,6 +132,18 @@ mod tests {
         assert_eq!(ticks.count(u64::MAX), None, "far ahead");
         ticks.ask(Timestamp(4_000_000), 6_001_001);
         assert_eq!(ticks.count(6_001_002), None, "it has stood still, so nothing is known");
+    }
+
+    #[test]
+    fn what_was_counted_before_is_placed_in_time() {
+        let mut ticks = learned();
+        assert!(ticks.are_known() && !Ticks::default().are_known());
+        (ticks.latest, ticks.latest_ticks) = (Timestamp(2_000_000), 6_001_000);
+        ticks.passed = Timestamp(1_000_000);
+        let then = ticks.then(6_001_000 - 3 * 500_000);
+        assert!(then.0.abs_diff(1_500_000) <= 1, "{then:?}");
+        assert_eq!(ticks.then(4_000), then, "nothing is placed before what was told");
+        assert_eq!(ticks.then(7_000_000), Timestamp(2_000_000), "nor after now");
     }
 
     #[test]

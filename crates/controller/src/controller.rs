@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_sched::{Access, Cancellation, Policy, Scheduler};
@@ -11,6 +11,7 @@ use forebay_units::{ByteRange, Bytes, Nanos, OFFSET_MAX, Timestamp};
 use crate::active::{self, Active};
 use crate::alarm::Timer;
 use crate::error::Error;
+use crate::lock::Held;
 use crate::locked::{Decided, Kind, Locked};
 use crate::operation::{Batch, Delivery, Hint, Notice, Outcome, Submission, Ticket, Turn};
 use crate::options::REQUESTS_MAX;
@@ -90,7 +91,7 @@ impl Controller {
 
     fn submit_and_go_on(
         &self,
-        mut locked: MutexGuard<'_, Locked>,
+        mut locked: Held<'_, Locked>,
         now: Timestamp,
         submission: &Submission,
         active: &mut Active,
@@ -98,7 +99,7 @@ impl Controller {
         let may_dispatch = self.dispatches_by_itself().then_some(&mut *active);
         let submitted = locked.submit(&self.shared, now, submission, may_dispatch);
         let decided = match submitted {
-            Ok((_, Some(kind))) => Decided::Dispatch(kind),
+            Ok((_, Decided::Dispatch)) => Decided::Dispatch,
             _ => self.decide(&mut locked, now, active),
         };
         self.go_on(locked, now, decided, active)?;
@@ -137,7 +138,7 @@ impl Controller {
         }
         match shared.ends.claim() {
             Some(claim) => {
-                claim.publish(&Operation::End(slot, ended));
+                claim.publish(&Operation::End(slot, ended, shared.ticks_of_end()));
                 match &mut active {
                     Some(active) => self.pump(active),
                     None => Ok(()),
@@ -219,15 +220,15 @@ impl Controller {
         let mut active = Active::enter(shared.slots.key()).ok_or(Error::InCallBack)?;
         let (mut locked, now, _) = shared.lock_in_turn()?;
         let decided = locked.decide_some(shared, now, most, &mut active);
-        locked.has_answered = !matches!(decided, Decided::Dispatch(_));
+        locked.has_answered = decided != Decided::Dispatch;
         match decided {
-            Decided::Dispatch(_) => {}
+            Decided::Dispatch => {}
             Decided::Wait(until) => timer.ring_at(now, until),
             Decided::Nothing => timer.silence(),
         }
         self.unlock(locked, &mut active);
         self.pump(&mut active)?;
-        let Decided::Dispatch(kind) = decided else { return Ok(None) };
+        let Some((kind, _)) = active.batches.pop() else { return Ok(None) };
         turns.append(&mut active.turns);
         Ok(Some(batch(kind, turns)))
     }

@@ -31,6 +31,7 @@ mod controller;
 mod error;
 mod files;
 mod fork;
+mod lock;
 mod locked;
 mod operation;
 mod options;

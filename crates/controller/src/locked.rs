@@ -57,7 +57,7 @@ pub(crate) struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decided {
     /// Carry out what is in [`Active::turns`], and wake who waits in [`Active::woken`].
-    Dispatch(Kind),
+    Dispatch,
     /// Ask again then, or when something has changed.
     Wait(Timestamp),
     /// Ask again when something has changed.
@@ -98,8 +98,9 @@ impl Locked {
     pub(crate) fn take_along(&mut self, shared: &Shared, now: Timestamp) -> usize {
         for _ in 0..ENTRIES {
             let Some((operation, slot)) = shared.ends.first() else { break };
-            if let Operation::End(slot, ended) = operation {
-                self.end(shared, now, slot, ended);
+            if let Operation::End(slot, ended, ticks) = operation {
+                let then = self.ticks.then(ticks);
+                self.end(shared, then, slot, ended);
             }
             shared.ends.free_first(slot);
         }
@@ -132,6 +133,12 @@ impl Locked {
         shared.set_crowded(is_crowded);
     }
 
+    /// Tells those who end requests whether that can wait for the next call: nothing depends on it,
+    /// and the time at which it was can still be told then.
+    pub(crate) fn note_urgency(&self, shared: &Shared) {
+        shared.set_urgent(self.scheduler.queued_count() > 0 || !self.ticks.are_known());
+    }
+
     /// Whether the queue takes no more.
     pub(crate) fn is_full(&self) -> bool {
         self.scheduler.held_count() >= self.queue_max
@@ -154,7 +161,7 @@ impl Locked {
         now: Timestamp,
         submission: &Submission,
         active: Option<&mut Active>,
-    ) -> Result<(Ticket, Option<Kind>), Error> {
+    ) -> Result<(Ticket, Decided), Error> {
         if self.is_full() {
             return Err(Error::QueueFull);
         }
@@ -176,10 +183,11 @@ impl Locked {
         };
         self.note_change(shared);
         let (Admission::Bypassed(accepted), Some(active)) = (admission, active) else {
-            return Ok((ticket, None));
+            return Ok((ticket, Decided::Nothing));
         };
         self.give_turn(shared, &accepted, active);
-        Ok((ticket, Some(Kind { file: asked.file, access: asked.access })))
+        active.end_batch(Kind { file: asked.file, access: asked.access });
+        Ok((ticket, Decided::Dispatch))
     }
 
     fn admit(
@@ -237,10 +245,9 @@ impl Locked {
                 for accepted in batch.members() {
                     self.give_turn(shared, accepted, active);
                 }
-                Decided::Dispatch(Kind {
-                    file: self.files.key(batch.file()),
-                    access: batch.access(),
-                })
+                active
+                    .end_batch(Kind { file: self.files.key(batch.file()), access: batch.access() });
+                Decided::Dispatch
             }
         };
         self.batch = batch;
@@ -273,16 +280,19 @@ impl Locked {
         let (kind, mut rest) = match self.rest.take() {
             Some(rest) => rest,
             None => match self.decide(shared, now, active) {
-                Decided::Dispatch(kind) if active.turns.len() > most => {
-                    (kind, active.turns.drain(most..).collect())
+                Decided::Dispatch if active.turns.len() > most => {
+                    let rest = active.turns.drain(most..).collect();
+                    let (kind, _) = active.batches.pop().expect("it has just been decided");
+                    (kind, rest)
                 }
                 decided => return decided,
             },
         };
         let wanted = most.saturating_sub(active.turns.len()).min(rest.len());
         active.turns.extend(rest.drain(..wanted));
+        active.end_batch(kind);
         self.rest = (!rest.is_empty()).then_some((kind, rest));
-        Decided::Dispatch(kind)
+        Decided::Dispatch
     }
 
     /// Whether `poll` would find something at once, as far as is known.

@@ -3,15 +3,19 @@
 //! ```text
 //!   a thread that finds the lock taken          the one that has it
 //!   publishes its operation                     lets go
-//!   (fence)                                     (fence)
 //!   tries the lock: taken, so it goes           looks into the ring: sees the operation
 //! ```
 //!
-//! Both sides write first and look after a sequentially consistent fence, so at least one of them
+//! Both sides write first and then look, all of it sequentially consistent, so at least one of them
 //! sees the other: an operation that was left is always found.
+//!
+//! One thing is left on purpose. What has ended stays in its ring if nothing waits and nobody drains:
+//! the next call takes it along, and learns from the processor's ticks when it was. So a request that
+//! comes alone costs one turn under the lock, not two. That nothing waits is said under the lock and
+//! read after publishing, so again one of both sides sees the other.
 
-use core::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, MutexGuard, Weak};
+use core::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +24,8 @@ use forebay_units::{Nanos, Timestamp};
 use crate::active::Active;
 use crate::controller::{Controller, batch};
 use crate::error::Error;
-use crate::locked::{Decided, Kind, Locked};
+use crate::lock::Held;
+use crate::locked::{Decided, Locked};
 use crate::operation::{Delivery, Turn};
 use crate::shared::Shared;
 
@@ -30,6 +35,10 @@ const TURN_MAX: Nanos = Nanos::millis(5);
 /// Up to this mean time of a turn, other threads leave everything to the one that dispatches:
 /// for them to take the lock in its short absences would cost all of them more.
 const SLOW: Nanos = Nanos::micros(5);
+
+/// How many batches a loop that others rely on decides under one lock. Those behind a call-back
+/// that is suddenly slow wait for it.
+const BATCHES_AT_ONCE: usize = 16;
 
 /// How long those wait at most who left something to a loop whose call-back then takes long.
 const WATCH: Nanos = Nanos::millis(2);
@@ -53,7 +62,6 @@ impl Attending<'_> {
     fn end(&mut self) {
         if core::mem::take(&mut self.is_attending) {
             self.of.attendant.store(0, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
         }
     }
 }
@@ -67,7 +75,6 @@ impl Drop for Attending<'_> {
 impl Controller {
     /// Dispatches as long as there is something to dispatch and nobody else does.
     pub(crate) fn pump(&self, active: &mut Active) -> Result<(), Error> {
-        fence(Ordering::SeqCst);
         let shared = &*self.shared;
         let free = match active.is_alarm {
             true => shared.try_lock()?,
@@ -95,7 +102,7 @@ impl Controller {
     /// Does what was decided, and goes on deciding.
     pub(crate) fn go_on<'a>(
         &'a self,
-        mut locked: MutexGuard<'a, Locked>,
+        mut locked: Held<'a, Locked>,
         began: Timestamp,
         mut decided: Decided,
         active: &mut Active,
@@ -106,8 +113,12 @@ impl Controller {
         loop {
             self.ring_timer(&locked, now);
             self.unlock(locked, active);
-            if let Decided::Dispatch(kind) = decided {
-                self.deliver(kind, active);
+            let batches = active.batches.len().max(1) as u64;
+            if decided == Decided::Dispatch {
+                self.deliver(active);
+                if !attending.is_attending && shared.may_rest() {
+                    return Ok(());
+                }
             } else {
                 attending.end();
                 if self.is_left_to_others(decided) {
@@ -124,7 +135,8 @@ impl Controller {
             locked = again;
             let before = core::mem::replace(&mut now, locked.now(shared));
             let taken = locked.take_along(shared, now);
-            locked.turn_ns = (locked.turn_ns * 7 + (now - before).0.min(SLOW.0 * 8)) / 8;
+            let turn_ns = (now - before).0 / batches;
+            locked.turn_ns = (locked.turn_ns * 7 + turn_ns.min(SLOW.0 * 8)) / 8;
             let is_quick = locked.turn_ns <= SLOW.0;
             let is_sought = taken > 0 && self.dispatches_by_itself();
             let attends = attending.is_attending
@@ -133,6 +145,11 @@ impl Controller {
                 attending.end();
             }
             decided = self.decide(&mut locked, now, active);
+            while decided == Decided::Dispatch
+                && attending.is_attending
+                && active.batches.len() < BATCHES_AT_ONCE
+                && self.decide(&mut locked, now, active) == Decided::Dispatch
+            {}
         }
     }
 
@@ -154,10 +171,8 @@ impl Controller {
         &self,
         attending: &mut Attending<'_>,
         active: &Active,
-    ) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
+    ) -> Result<Option<Held<'_, Locked>>, Error> {
         let shared = &*self.shared;
-        // What the call-back has left comes before the look at who has the lock.
-        fence(Ordering::SeqCst);
         if !attending.is_attending {
             return if active.is_alarm { shared.try_lock() } else { shared.try_attend() };
         }
@@ -171,15 +186,10 @@ impl Controller {
 
     /// Lets go of the lock inside a call-back. What the call-back asked for is dispatched by the
     /// loop that called it; what others have left meanwhile must not wait that long.
-    pub(crate) fn leave_to_loop(
-        &self,
-        locked: MutexGuard<'_, Locked>,
-        now: Timestamp,
-        has_taken: bool,
-    ) {
+    pub(crate) fn leave_to_loop(&self, locked: Held<'_, Locked>, now: Timestamp, has_taken: bool) {
         self.ring_timer(&locked, now);
+        locked.note_urgency(&self.shared);
         drop(locked);
-        fence(Ordering::SeqCst);
         if has_taken || self.shared.has_left() {
             // Without an alarm it waits for the loop after all.
             _ = self.set_alarm(now);
@@ -187,17 +197,17 @@ impl Controller {
     }
 
     /// Lets go of the lock, and tells those who sleep what has changed for them.
-    pub(crate) fn unlock(&self, mut locked: MutexGuard<'_, Locked>, active: &mut Active) {
+    pub(crate) fn unlock(&self, mut locked: Held<'_, Locked>, active: &mut Active) {
         let shared = &*self.shared;
         let wanted = locked.wanted.take();
         if let Some(detail) = wanted {
             let now = locked.now(shared);
             shared.published.set(locked.snapshot(now, detail));
         }
+        locked.note_urgency(shared);
         locked.exchange_blocks();
         let is_quiet = shared.quiet_wanted.load(Ordering::SeqCst) > 0 && locked.is_quiet();
         drop(locked);
-        fence(Ordering::SeqCst);
         if wanted.is_some() {
             shared.published.announce();
         }
@@ -220,16 +230,21 @@ impl Controller {
     }
 
     /// Calls back, once for each piece without a gap: requests that are waited for leave gaps.
-    fn deliver(&self, kind: Kind, active: &mut Active) {
+    fn deliver(&self, active: &mut Active) {
         if let Delivery::CallBack(call_back) = &self.shared.delivery {
-            let mut turns: &[Turn] = &active.turns;
-            while !turns.is_empty() {
-                let (piece, rest) = turns.split_at(piece_length(turns));
-                call_back.deliver(self, &batch(kind, piece));
-                turns = rest;
+            let mut start = 0;
+            for (kind, end) in &active.batches {
+                let mut turns: &[Turn] = &active.turns[start..*end];
+                while !turns.is_empty() {
+                    let (piece, rest) = turns.split_at(piece_length(turns));
+                    call_back.deliver(self, &batch(*kind, piece));
+                    turns = rest;
+                }
+                start = *end;
             }
         }
         active.turns.clear();
+        active.batches.clear();
     }
 
     /// Has the alarm's thread look at `until`; whether there is one.

@@ -42,8 +42,8 @@ struct Entry {
 pub(crate) enum Operation {
     /// The request in the entry's slot is to be admitted.
     Submit(Asked),
-    /// The request in this slot has ended after so many bytes.
-    End(u32, Ended),
+    /// The request in this slot has ended, when the processor had counted so many ticks.
+    End(u32, Ended, u64),
     /// The statistics are to be published.
     Publish(Detail),
     /// The claimer thought better of it.
@@ -93,10 +93,11 @@ impl Entry {
                 set(4, u64::from(asked.client.0) << 32 | u64::from(asked.class.0));
                 code(asked.access)
             }
-            Operation::End(slot, ended) => {
+            Operation::End(slot, ended, ticks) => {
                 set(0, u64::from(*slot));
                 set(1, ended.moved.0);
                 set(2, u64::from(ended.errno));
+                set(3, *ticks);
                 END
             }
             Operation::Publish(detail) => {
@@ -117,7 +118,7 @@ impl Entry {
             3 => Access::Sync,
             END => {
                 let ended = Ended { moved: Bytes(word(1)), errno: word(2) as u16 };
-                return Operation::End(word(0) as u32, ended);
+                return Operation::End(word(0) as u32, ended, word(3));
             }
             PUBLISH if word(0) == 0 => return Operation::Publish(Detail::Counters),
             PUBLISH => return Operation::Publish(Detail::Accounts),
@@ -154,7 +155,8 @@ impl Claim<'_> {
 
     pub(crate) fn publish(self, operation: &Operation) {
         self.entry.write(operation);
-        self.entry.sequence.store(self.position + 1, Ordering::Release);
+        // In one order with the look at the lock that follows, see `pump.rs`.
+        self.entry.sequence.store(self.position + 1, Ordering::SeqCst);
     }
 }
 
@@ -260,7 +262,7 @@ mod tests {
         };
         let all = [
             Operation::Submit(asked),
-            Operation::End(7, Ended { moved: Bytes(8), errno: 5 }),
+            Operation::End(7, Ended { moved: Bytes(8), errno: 5 }, 9),
             Operation::Publish(Detail::Accounts),
             Operation::Nothing,
         ];
@@ -307,7 +309,7 @@ mod tests {
                 scope.spawn(move || {
                     for number in 1..=EACH {
                         let ended = Ended { moved: Bytes(number), errno: 0 };
-                        let operation = Operation::End(producer, ended);
+                        let operation = Operation::End(producer, ended, 0);
                         let claim = loop {
                             match ring.claim() {
                                 Some(claim) => break claim,
@@ -322,7 +324,7 @@ mod tests {
             loop {
                 let is_over = done.load(Ordering::Acquire) == 3;
                 match ring.first() {
-                    Some((Operation::End(slot, ended), spare)) => {
+                    Some((Operation::End(slot, ended, _), spare)) => {
                         assert_eq!(ended.moved.0, last[slot as usize] + 1);
                         last[slot as usize] = ended.moved.0;
                         ring.free_first(spare);

@@ -1,7 +1,7 @@
 //! What all clones of a controller share, and how it is made.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::Arc;
 use std::thread;
 
 use forebay_sched::{ClassOptions, Policy, PolicySource, Scheduler, SchedulerOptions};
@@ -14,12 +14,14 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::files::Files;
 use crate::fork::Maker;
+use crate::lock::{Held, Lock};
 use crate::locked::Locked;
 use crate::operation::{Delivery, Notice, Submission, Ticket};
 use crate::options::Options;
 use crate::ring::{Asked, ENTRIES, Operation, Ring};
 use crate::slots::{Slots, Stage};
 use crate::statistics::Published;
+use crate::sys;
 use crate::waiting::{Place, Places};
 
 /// By how much the scheduler's own bounds are wider: operations in the ring cannot be refused.
@@ -32,7 +34,7 @@ fn inner(options: &Options) -> SchedulerOptions {
 
 /// What all clones share.
 pub(crate) struct Shared {
-    lock: Mutex<Locked>,
+    lock: Lock<Locked>,
     pub(crate) ring: Ring,
     /// What has ended. Apart from `ring`, so that the loop, which mostly fills this one, does not
     /// contend with those who submit.
@@ -52,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) published: Published,
     /// A submission in the ring might not fit into the queue.
     crowded: AtomicBool,
+    /// What has ended is to be taken along at once: something may wait for it.
+    urgent: AtomicBool,
     /// How many callers drain; a closed controller counts as one that never ends.
     pub(crate) draining: AtomicU32,
     maker: Maker,
@@ -64,20 +68,38 @@ impl Shared {
         }
     }
 
+    /// Says whether what has ended is to be taken along at once. Under the lock.
+    pub(crate) fn set_urgent(&self, is_urgent: bool) {
+        if self.urgent.load(Ordering::Relaxed) != is_urgent {
+            self.urgent.store(is_urgent, Ordering::SeqCst);
+        }
+    }
+
+    /// When something ends now, as the ring tells it: where a loop attends, as soon as that looks.
+    pub(crate) fn ticks_of_end(&self) -> u64 {
+        match self.attendant.load(Ordering::Relaxed) {
+            0 => sys::ticks(),
+            _ => u64::MAX,
+        }
+    }
+
+    /// Whether what was left until now can wait for the next call.
+    pub(crate) fn may_rest(&self) -> bool {
+        !self.urgent.load(Ordering::SeqCst)
+            && self.quiet_wanted.load(Ordering::SeqCst) == 0
+            && !self.ring.has_published()
+    }
+
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         if self.maker.is_this_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    pub(crate) fn try_lock(&self) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
-        match self.lock.try_lock() {
-            Ok(locked) => Ok(Some(locked)),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Poisoned(_)) => Err(Error::Broken),
-        }
+    pub(crate) fn try_lock(&self) -> Result<Option<Held<'_, Locked>>, Error> {
+        self.lock.try_take()
     }
 
     /// The lock, unless somebody has it or attends to what is left.
-    pub(crate) fn try_attend(&self) -> Result<Option<MutexGuard<'_, Locked>>, Error> {
+    pub(crate) fn try_attend(&self) -> Result<Option<Held<'_, Locked>>, Error> {
         match self.attendant.load(Ordering::SeqCst) {
             0 => self.try_lock(),
             _ => Ok(None),
@@ -91,10 +113,10 @@ impl Shared {
 
     /// The lock, with everything done that other threads, or this one, have left before.
     /// Says also whether there was anything.
-    pub(crate) fn lock_in_turn(&self) -> Result<(MutexGuard<'_, Locked>, Timestamp, bool), Error> {
+    pub(crate) fn lock_in_turn(&self) -> Result<(Held<'_, Locked>, Timestamp, bool), Error> {
         let mut has_taken = false;
         loop {
-            let mut locked = self.lock.lock().map_err(|_| Error::Broken)?;
+            let mut locked = self.lock.take()?;
             let now = locked.now(self);
             has_taken |= locked.take_along(self, now) > 0;
             if self.ring.is_empty() {
@@ -188,7 +210,7 @@ impl Controller {
         let ring = Ring::new(|| slots.take(&mut locked.free).expect("the first slots are free"));
         Ok(Self {
             shared: Arc::new(Shared {
-                lock: Mutex::new(locked),
+                lock: Lock::new(locked),
                 ring,
                 ends: Ring::new(|| 0),
                 attendant: AtomicUsize::new(0),
@@ -202,6 +224,7 @@ impl Controller {
                 quiet_wanted: AtomicU32::new(0),
                 published: Published::default(),
                 crowded: AtomicBool::new(ring_max <= ENTRIES),
+                urgent: AtomicBool::new(true),
                 draining: AtomicU32::new(0),
                 maker: Maker::this_process(),
             }),

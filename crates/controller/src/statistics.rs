@@ -1,6 +1,5 @@
 //! Statistics: read under the lock if it is free, else published by whoever has it.
 
-use core::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -129,7 +128,6 @@ impl Controller {
                 Some(active) => self.pump(active)?,
                 // The holder of the lock looks into the ring once more; without one, go and look.
                 None => {
-                    fence(Ordering::SeqCst);
                     if let Some(mut locked) = shared.try_lock()? {
                         let now = locked.now(shared);
                         self.leave_to_loop(locked, now, true);
