@@ -18,8 +18,8 @@ use crate::config::{Algorithm, Config};
 use crate::door::{self, Failure};
 use crate::library::BATCH_REQUESTS_MAX;
 
-/// Most queue ids under TWINS: the scheduler tells 65,534 classes apart, and one is to spare.
-const QUEUES_MAX: u32 = 65_533;
+/// Most queue ids under TWINS: the scheduler tells 65,000 classes apart, and one is to spare.
+const QUEUES_MAX: u32 = 64_999;
 
 /// What requests go through.
 pub(crate) struct Arrangement {

@@ -312,7 +312,7 @@ struct forebay_options {
      */
     uint32_t sharing;
     /**
-     * Classes that are told apart at a time, 1 to 65534. Default: 1,024.
+     * Classes that are told apart at a time, 1 to 65000. Default: 1,024.
      */
     uint32_t classes_max;
     /**

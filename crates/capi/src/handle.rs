@@ -391,7 +391,7 @@ fn read_options(options: &forebay_options) -> Result<Options, Failure> {
 fn read_classes(options: &forebay_options) -> Result<Option<ClassOptions>, Failure> {
     let twins = |idle| -> Result<Discipline, Failure> {
         let window = within("twins_window_ns", options.twins_window_ns, 1_000, 60 * SECOND)?;
-        let targets = within("twins_targets", options.twins_targets.into(), 1, 65_534)?;
+        let targets = within("twins_targets", options.twins_targets.into(), 1, 65_000)?;
         Ok(Discipline::Twins(TwinsSettings {
             window: Nanos(window),
             targets: targets as u32,
@@ -411,7 +411,7 @@ fn read_classes(options: &forebay_options) -> Result<Option<ClassOptions>, Failu
     let defaults = ClassOptions::default();
     Ok(Some(ClassOptions {
         sharing: SharingSettings { discipline, ..SharingSettings::default() },
-        classes_max: within("classes_max", options.classes_max.into(), 1, 65_534)? as usize,
+        classes_max: within("classes_max", options.classes_max.into(), 1, 65_000)? as usize,
         class_requests_max: within(
             "class_requests_max",
             options.class_requests_max,

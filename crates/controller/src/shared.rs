@@ -177,7 +177,7 @@ impl Controller {
     ) -> Result<Self, Error> {
         options.check()?;
         let is_possible =
-            (1..=65_534).contains(&classes.classes_max) && classes.class_requests_max > 0;
+            (1..=65_000).contains(&classes.classes_max) && classes.class_requests_max > 0;
         if !is_possible {
             return Err(Error::OutOfRange);
         }

@@ -4,7 +4,7 @@
 pub(crate) const WEIGHT_MAX: u32 = 1_000_000;
 
 /// Most weights in a file, and so most queue ids.
-pub(crate) const WEIGHTS_MAX: usize = 65_534;
+pub(crate) const WEIGHTS_MAX: usize = 64_999;
 
 /// Reads weights for at least `queues` queue ids, or says at which one the file is wrong and what
 /// to write there.

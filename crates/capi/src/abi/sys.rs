@@ -199,7 +199,7 @@ pub struct forebay_options {
     pub idle_files_max: u64,
     /// `FOREBAY_SHARE_...`. Default: none.
     pub sharing: u32,
-    /// Classes that are told apart at a time, 1 to 65534. Default: 1,024.
+    /// Classes that are told apart at a time, 1 to 65000. Default: 1,024.
     pub classes_max: u32,
     /// Most requests of a class that wait, at least 1. Default: 2^18.
     pub class_requests_max: u64,
