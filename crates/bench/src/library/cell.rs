@@ -109,6 +109,10 @@ pub(crate) enum Library {
     Agios,
 }
 
+impl Library {
+    pub(crate) const ALL: [Self; 2] = [Self::Forebay, Self::Agios];
+}
+
 /// One cell: what is measured in a process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
@@ -136,8 +140,8 @@ impl Cell {
         *self == Self::of_table(self.library, self.row, self.column)
     }
 
-    /// All cells, in the order of the report. With `is_whole`, also those beside the table.
-    pub(crate) fn all(is_whole: bool) -> Vec<Self> {
+    /// All cells of these libraries, in the order of the report.
+    pub(crate) fn all(libraries: &[Library]) -> Vec<Self> {
         let table = |library| {
             Row::ALL.into_iter().flat_map(move |row| {
                 (0..COLUMNS.len()).map(move |column| Self::of_table(library, row, column))
@@ -148,7 +152,7 @@ impl Cell {
         let beside = Row::ALL.map(|row| Self::of_table(Library::Forebay, row, 3));
         cells.extend(beside.map(|cell| Self { direction: Direction::Write, ..cell }));
         cells.extend(beside.map(|cell| Self { has_no_bypass: true, ..cell }));
-        if is_whole {
+        if libraries.contains(&Library::Agios) {
             cells.extend(table(Library::Agios).filter(Self::ends_by_itself));
         }
         cells
@@ -208,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_table_comes_first_and_whole() {
-        let cells = Cell::all(false);
+        let cells = Cell::all(&Library::ALL[..1]);
         assert!(cells[..63].iter().all(Cell::is_of_table));
         assert!(cells[63..].iter().all(|cell| !cell.is_of_table()));
         assert_eq!(cells[62].parameters()[7], ("pattern", json!("strided, m=32")));

@@ -47,16 +47,16 @@ pub(crate) struct Printed {
 }
 
 impl Drivers {
-    /// Compiles them.
-    pub(crate) fn compile(programs: &Programs) -> Result<Self, Error> {
+    /// Compiles those of these libraries.
+    pub(crate) fn compile(programs: &Programs, libraries: &[Library]) -> Result<Self, Error> {
         let folder = machine::scratch(64 << 20)?;
         for (name, text) in SOURCES {
             let path = folder.path().join(name);
             std::fs::write(&path, text).map_err(Error::file(&path))?;
         }
         let drivers = Self { folder };
-        for library in [Library::Forebay, Library::Agios] {
-            drivers.link(library, &programs.library(library_name(library))?)?;
+        for library in libraries {
+            drivers.link(*library, &programs.library(library_name(*library))?)?;
         }
         Ok(drivers)
     }
