@@ -44,6 +44,9 @@ pub(super) enum Way {
     Ganesha,
     /// Forebay as it comes: every job is a class.
     Forebay,
+    /// Forebay with `store.depth = 2`: the fewer calls are in progress at once, the closer the jobs'
+    /// parts are kept, and the less a call waits behind those of others.
+    Shallow,
     /// Forebay with `sharing.level = none`: all requests in one order, whoever they are from.
     Unshared,
 }
@@ -54,6 +57,7 @@ impl Way {
             Self::Local => "local",
             Self::Ganesha => "ganesha",
             Self::Forebay => "forebay",
+            Self::Shallow => "forebay-depth-2",
             Self::Unshared => "forebay-unshared",
         }
     }
@@ -64,6 +68,7 @@ impl Way {
             Self::Local => "ext4",
             Self::Ganesha => "NFS-Ganesha, 32 KiB",
             Self::Forebay => "Forebay",
+            Self::Shallow => "Forebay, depth 2",
             Self::Unshared => "Forebay, sharing off",
         }
     }
@@ -77,6 +82,7 @@ impl Way {
             Self::Local => Box::new(Local { caching: Caching::Buffered }),
             Self::Ganesha => Box::new(Ganesha::new(TRANSFER_BYTES)),
             Self::Forebay => unix(&[]),
+            Self::Shallow => unix(&["--store-depth=2"]),
             Self::Unshared => unix(&["--sharing-level=none"]),
         }
     }
@@ -84,14 +90,35 @@ impl Way {
     /// A case of this way: `parameters` and the way are what tells it from others.
     pub(super) fn case(
         self,
-        mut parameters: Vec<(&'static str, Value)>,
+        parameters: Vec<(&'static str, Value)>,
         workload: impl Fn(u64) -> Workload + 'static,
     ) -> Case {
-        parameters.push(("peer", self.name().into()));
-        // A guess from the bytes: half of the disk's rate, and a second around each run.
-        let expected_seconds = workload(0).bytes() as f64 / 28e6 + 1.0;
-        Case { parameters, peer: self.peer(), expected_seconds, workload: Box::new(workload) }
+        case(parameters, self.name(), self.peer(), workload)
     }
+}
+
+/// A case of any peer; `parameters` and the name are what tells it from others.
+pub(super) fn case(
+    mut parameters: Vec<(&'static str, Value)>,
+    name: &'static str,
+    peer: Box<dyn Peer>,
+    workload: impl Fn(u64) -> Workload + 'static,
+) -> Case {
+    parameters.push(("peer", name.into()));
+    // A guess from the bytes: half of the disk's rate, and a second around each run.
+    let expected_seconds = workload(0).bytes() as f64 / 28e6 + 1.0;
+    Case { parameters, peer, expected_seconds, workload: Box::new(workload) }
+}
+
+/// Cases that run under one elevator.
+pub(super) struct Part {
+    pub(super) elevator: &'static str,
+    pub(super) cases: Vec<Case>,
+}
+
+/// All cases under the usual elevator.
+pub(super) fn usual(cases: Vec<Case>) -> Vec<Part> {
+    vec![Part { elevator: ELEVATOR, cases }]
 }
 
 /// A file to make before the runs: name, seed, bytes.
@@ -108,12 +135,12 @@ pub(super) fn repetitions(options: &Options) -> usize {
     options.repetitions.unwrap_or(if options.quick { 1 } else { 3 }).max(1)
 }
 
-/// Sets the disk up with its files, runs all cases on it in random order, and notes the settings.
+/// Sets the disk up with its files, runs all cases of each part in random order, and notes the settings.
 pub(super) fn run(
     programs: &Programs,
     figure: &str,
     files: &[File],
-    cases: Vec<Case>,
+    parts: Vec<Part>,
     repetitions: usize,
     track: &mut Track<'_>,
 ) -> Result<(Report, Vec<Found>), Error> {
@@ -124,15 +151,22 @@ pub(super) fn run(
     let mut report = Report::new(figure);
     report.set("repetitions", repetitions);
     report.set("order_seed", ORDER_SEED);
-    report.set("disk", json!(stage.read_back()?));
-    let named = cases.iter().map(|case| (name(&case.parameters), case.peer.settings()));
+    let cases = || parts.iter().flat_map(|part| &part.cases);
+    let named = cases().map(|case| (name(&case.parameters), case.peer.settings()));
     report.set("peers", named.collect::<serde_json::Map<String, Value>>());
     let sizes = files.iter().map(|(file, _, bytes)| ((*file).to_owned(), Value::from(*bytes)));
     report.set("file_bytes", sizes.collect::<serde_json::Map<String, Value>>());
-    track.expect(cases.len() * repetitions, cases::expected_seconds(&cases, repetitions));
+    let seconds = parts.iter().map(|part| cases::expected_seconds(&part.cases, repetitions));
+    track.expect(cases().count() * repetitions, seconds.sum());
     let mut random = SplitMix64::new(ORDER_SEED);
-    let found = cases::run(&stage, cases, repetitions, &mut random, track)?;
+    let (mut found, mut disks) = (Vec::new(), Vec::new());
+    for part in parts {
+        stage.set_queue(READ_AHEAD_KIB, part.elevator)?;
+        disks.push(json!(stage.read_back()?));
+        found.extend(cases::run(&stage, part.cases, repetitions, &mut random, track)?);
+    }
     stage.down()?;
+    report.set("disk", if disks.len() == 1 { disks.remove(0) } else { disks.into() });
     report.raw = found.iter().flat_map(Found::raw).collect();
     Ok((report, found))
 }
@@ -209,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_not_shared_is_told_so_and_ways_have_names_of_their_own() {
-        let ways = [Way::Local, Way::Ganesha, Way::Forebay, Way::Unshared];
+        let ways = [Way::Local, Way::Ganesha, Way::Forebay, Way::Shallow, Way::Unshared];
         let mut names: Vec<&str> = ways.iter().map(|way| way.name()).collect();
         let settings = Way::Unshared.peer().settings().to_string();
         assert!(settings.contains("--sharing-level=none"), "{settings}");

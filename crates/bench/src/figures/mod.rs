@@ -5,6 +5,10 @@
 //! defines it, and a line in [`FIGURES`]. [`cases`] runs workloads through peers in random order.
 
 mod aioli;
+mod aioli05;
+mod aioli05_fig1;
+mod aioli05_fig4;
+mod aioli06_fig1;
 mod aioli06_fig5;
 mod aioli06_fig6;
 mod aioli06_fig7;
@@ -51,6 +55,9 @@ pub(crate) struct PaperValue {
 
 /// All figures.
 pub(crate) const FIGURES: &[Figure] = &[
+    aioli05_fig1::FIGURE,
+    aioli05_fig4::FIGURE,
+    aioli06_fig1::FIGURE,
     aioli06_fig5::FIGURE,
     aioli06_fig6::FIGURE,
     aioli06_fig7::FIGURE,

@@ -43,6 +43,8 @@ const EXPORT: &str = "/lab";
 pub(crate) struct Ganesha {
     /// The largest transfer: `rsize` and `wsize`.
     transfer_bytes: u64,
+    /// Requests that it carries out at once; the distribution's own number if not said.
+    threads_max: Option<u32>,
     running: Option<Running>,
 }
 
@@ -66,11 +68,18 @@ struct Program {
 impl Ganesha {
     /// With transfers of `transfer_bytes`.
     pub(crate) fn new(transfer_bytes: u64) -> Self {
-        Self { transfer_bytes, running: None }
+        Self { transfer_bytes, threads_max: None, running: None }
+    }
+
+    /// With so many threads for requests at most.
+    pub(crate) fn with_threads(self, threads_max: u32) -> Self {
+        Self { threads_max: Some(threads_max), ..self }
     }
 
     fn configuration(&self, root: &Path, plugins: &Path, port: u16, mount_port: u16) -> String {
         let (root, plugins, size) = (root.display(), plugins.display(), self.transfer_bytes);
+        let threads = self.threads_max.map(|count| format!("RPC_Ioq_ThrdMax = {count};"));
+        let threads = threads.unwrap_or_default();
         format!(
             "NFS_CORE_PARAM {{
     NFS_Port = {port};
@@ -81,6 +90,7 @@ impl Ganesha {
     Enable_RQUOTA = false;
     mount_path_pseudo = true;
     Plugins_Dir = {plugins};
+    {threads}
 }}
 NFSV4 {{ Graceless = true; }}
 NFS_KRB5 {{ Active_krb5 = false; }}
@@ -119,6 +129,7 @@ impl Peer for Ganesha {
             "server": version,
             "protocol": "NFSv3 over TCP",
             "rsize_wsize_bytes": self.transfer_bytes,
+            "threads_max": self.threads_max,
             "client": "the plain program's own: all transfers of a call at once, no cache, \
                        no read-ahead, a connection for each process",
         })
@@ -255,5 +266,8 @@ mod tests {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert_eq!(text.matches('{').count(), text.matches('}').count());
+        assert!(!text.contains("ThrdMax"));
+        let text = ganesha.with_threads(8).configuration(Path::new("/"), Path::new("/"), 5, 6);
+        assert!(text.contains("RPC_Ioq_ThrdMax = 8;"), "{text}");
     }
 }
