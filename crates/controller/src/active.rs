@@ -9,9 +9,16 @@ use crate::locked::Kind;
 use crate::operation::Turn;
 
 thread_local! {
-    static ACTIVE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// Buffers of loops that are over, for the next one.
-    static SPARE: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
+    static LOOPS: RefCell<Loops> = const { RefCell::new(Loops { active: Vec::new(), spare: Vec::new() }) };
+}
+
+/// The loops of this thread.
+#[derive(Debug)]
+struct Loops {
+    /// The keys of the controllers whose loops run.
+    active: Vec<u64>,
+    /// Buffers of loops that are over, for the next ones.
+    spare: Vec<Buffers>,
 }
 
 #[derive(Debug, Default)]
@@ -23,7 +30,7 @@ struct Buffers {
 
 /// Whether the loop of this controller runs on this thread.
 pub(crate) fn is_active(key: u64) -> bool {
-    ACTIVE.try_with(|active| active.borrow().contains(&key)).unwrap_or(false)
+    LOOPS.try_with(|loops| loops.borrow().active.contains(&key)).unwrap_or(false)
 }
 
 /// A loop of one controller on this thread, until dropped.
@@ -42,20 +49,17 @@ pub(crate) struct Active {
 impl Active {
     /// Begins the loop, unless it runs already.
     pub(crate) fn enter(key: u64) -> Option<Self> {
-        let enter = |active: &RefCell<Vec<u64>>| {
-            let mut active = active.borrow_mut();
-            let is_first = !active.contains(&key);
-            if is_first {
-                active.push(key);
+        let enter = |loops: &RefCell<Loops>| {
+            let mut loops = loops.borrow_mut();
+            if loops.active.contains(&key) {
+                return None;
             }
-            is_first
+            loops.active.push(key);
+            Some(loops.spare.pop().unwrap_or_default())
         };
-        // The list is gone in a thread that is ending, which has no call-back below it.
-        if !ACTIVE.try_with(enter).unwrap_or(true) {
-            return None;
-        }
-        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
-        let Buffers { turns, batches, woken } = spare.unwrap_or_default();
+        // The loops are gone in a thread that is ending, which has no call-back below it.
+        let Buffers { turns, batches, woken } =
+            LOOPS.try_with(enter).unwrap_or_else(|_| Some(Buffers::default()))?;
         Some(Self { turns, batches, woken, is_alarm: false })
     }
 
@@ -67,15 +71,19 @@ impl Active {
 
 impl Drop for Active {
     fn drop(&mut self) {
-        // Both fail only in a thread that is ending, whose lists are gone.
-        _ = ACTIVE.try_with(|active| active.borrow_mut().pop());
-        let mut turns = core::mem::take(&mut self.turns);
-        let mut batches = core::mem::take(&mut self.batches);
-        let mut woken = core::mem::take(&mut self.woken);
-        turns.clear();
-        batches.clear();
-        woken.clear();
-        let buffers = Buffers { turns, batches, woken };
-        _ = SPARE.try_with(|spare| spare.borrow_mut().push(buffers));
+        let mut buffers = Buffers {
+            turns: core::mem::take(&mut self.turns),
+            batches: core::mem::take(&mut self.batches),
+            woken: core::mem::take(&mut self.woken),
+        };
+        buffers.turns.clear();
+        buffers.batches.clear();
+        buffers.woken.clear();
+        // It fails only in a thread that is ending, whose loops are gone.
+        _ = LOOPS.try_with(|loops| {
+            let mut loops = loops.borrow_mut();
+            loops.active.pop();
+            loops.spare.push(buffers);
+        });
     }
 }

@@ -15,9 +15,9 @@ use crate::lock::Held;
 use crate::locked::{Decided, Kind, Locked};
 use crate::operation::{Batch, Delivery, Hint, Notice, Outcome, Submission, Ticket, Turn};
 use crate::options::REQUESTS_MAX;
-use crate::ring::{Asked, Ended, Operation};
+use crate::ring::{Ended, Operation};
 use crate::shared::Shared;
-use crate::slots::Stage;
+use crate::slots::{Slot, Stage, Word};
 
 /// The longest that [`Hint::MoreFollows`] may hold dispatch back.
 const HOLD_MAX: Nanos = Nanos::secs(1);
@@ -33,13 +33,6 @@ const HOLD_MAX: Nanos = Nanos::secs(1);
 #[derive(Clone)]
 pub struct Controller {
     pub(crate) shared: Arc<Shared>,
-}
-
-impl From<&Submission> for Asked {
-    fn from(submission: &Submission) -> Self {
-        let Submission { file, access, range, client, class, .. } = *submission;
-        Self { file, access, range, client, class }
-    }
 }
 
 impl Controller {
@@ -114,7 +107,7 @@ impl Controller {
     pub fn complete(&self, ticket: Ticket, outcome: Outcome) -> Result<(), Error> {
         let shared = &*self.shared;
         shared.check_process()?;
-        let (slot, cell, word) = shared.slots.live(ticket).ok_or(Error::UnknownTicket)?;
+        let (slot, cell, word) = self.find(ticket)?;
         if word.stage() != Stage::InFlight {
             return Err(Error::NotDispatched);
         }
@@ -182,7 +175,7 @@ impl Controller {
     pub fn wait(&self, ticket: Ticket, timeout: Option<Duration>) -> Result<(), Error> {
         let shared = &*self.shared;
         shared.check_process()?;
-        let (slot, _, word) = shared.slots.live(ticket).ok_or(Error::UnknownTicket)?;
+        let (slot, _, word) = self.find(ticket)?;
         if !word.is_waited_for() {
             return Err(Error::WrongDelivery);
         }
@@ -361,6 +354,16 @@ impl Controller {
         shared.sleeper.end();
         core::mem::forget(closing);
         Ok(())
+    }
+
+    /// The live request that a ticket names; one that is still in the ring is taken out of it.
+    fn find(&self, ticket: Ticket) -> Result<(u32, &Slot, Word), Error> {
+        let slots = &self.shared.slots;
+        if let Some(found) = slots.live(ticket) {
+            return Ok(found);
+        }
+        self.change(|_, _| ())?;
+        slots.live(ticket).ok_or(Error::UnknownTicket)
     }
 
     /// Whether dispatch follows from what is submitted and completed, rather than from `poll`.

@@ -13,9 +13,9 @@ use crate::clock::Ticks;
 use crate::error::Error;
 use crate::files::Files;
 use crate::operation::{FileKey, Notice, Submission, Ticket, Turn};
-use crate::ring::{Asked, ENTRIES, Ended, Operation};
+use crate::ring::{ENTRIES, Ended, Operation};
 use crate::shared::Shared;
-use crate::slots::{FreeSlots, Stage};
+use crate::slots::{FreeSlots, Name, Stage};
 use crate::statistics::Detail;
 use crate::tape::Tape;
 
@@ -97,27 +97,28 @@ impl Locked {
     /// Does what threads have left, at most one round of each ring; how much others have submitted.
     pub(crate) fn take_along(&mut self, shared: &Shared, now: Timestamp) -> usize {
         for _ in 0..ENTRIES {
-            let Some((operation, slot)) = shared.ends.first() else { break };
+            let Some((operation, name)) = shared.ends.first() else { break };
             if let Operation::End(slot, ended, ticks) = operation {
                 let then = self.ticks.then(ticks);
                 self.end(shared, then, slot, ended);
             }
-            shared.ends.free_first(slot);
+            shared.ends.free_first(name);
         }
         for count in 0..ENTRIES {
-            let Some((operation, slot)) = shared.ring.first() else { return count };
+            let Some((operation, name)) = shared.ring.first() else { return count };
             let spare = match operation {
                 Operation::Submit(asked) => {
-                    let admitted = self.admit(shared, now, &asked, slot, Room::Full);
+                    let admitted = self.admit(shared, now, &asked, name.slot(), Room::Full);
                     // The ring is closed in time, see `note_change`.
                     admitted.expect("what the ring holds fits into the queue");
-                    shared.slots.take(&mut self.free).expect("slots outnumber what may be queued")
+                    let slot = shared.slots.take(&mut self.free);
+                    shared.slots.name(slot.expect("slots outnumber what may be queued"))
                 }
                 Operation::Publish(detail) => {
                     self.wanted = self.wanted.max(Some(detail));
-                    slot
+                    name
                 }
-                Operation::End(..) | Operation::Nothing => slot,
+                Operation::End(..) | Operation::Nothing => name,
             };
             self.note_change(shared);
             shared.ring.free_first(spare);
@@ -166,15 +167,12 @@ impl Locked {
             return Err(Error::QueueFull);
         }
         let slot = shared.slots.take(&mut self.free).ok_or(Error::QueueFull)?;
-        let is_waited_for = submission.notice == Notice::Wait;
-        let word = shared.slots.slot(slot).begin(submission.id, Stage::Queued, is_waited_for);
-        let ticket = shared.slots.ticket(slot, word);
+        let ticket = shared.slots.ticket(shared.slots.name(slot));
         let room = match active.is_some() && self.may_dispatch(now) {
             true => Room::Free,
             false => Room::Full,
         };
-        let asked = Asked::from(submission);
-        let admission = match self.admit(shared, now, &asked, slot, room) {
+        let admission = match self.admit(shared, now, submission, slot, room) {
             Ok(admission) => admission,
             Err(error) => {
                 shared.slots.free(&mut self.free, slot);
@@ -186,7 +184,7 @@ impl Locked {
             return Ok((ticket, Decided::Nothing));
         };
         self.give_turn(shared, &accepted, active);
-        active.end_batch(Kind { file: asked.file, access: asked.access });
+        active.end_batch(Kind { file: submission.file, access: submission.access });
         Ok((ticket, Decided::Dispatch))
     }
 
@@ -194,7 +192,7 @@ impl Locked {
         &mut self,
         shared: &Shared,
         now: Timestamp,
-        asked: &Asked,
+        asked: &Submission,
         slot: u32,
         room: Room,
     ) -> Result<Admission, Error> {
@@ -211,7 +209,7 @@ impl Locked {
             Ok(admission) => {
                 let cell = shared.slots.slot(slot);
                 cell.set_request(admission.id().0);
-                cell.advance(Stage::Queued);
+                cell.begin(asked.id, Stage::Queued, asked.notice == Notice::Wait);
                 Ok(admission)
             }
             Err(_) => {
@@ -385,7 +383,7 @@ fn turn(shared: &Shared, accepted: &Accepted) -> Turn {
     let slot = accepted.request.tag as u32;
     let cell = shared.slots.slot(slot);
     Turn {
-        ticket: shared.slots.ticket(slot, cell.word()),
+        ticket: shared.slots.ticket(Name::of(slot, cell.word())),
         id: cell.id(),
         offset: accepted.request.range.start,
         length: accepted.request.range.length(),

@@ -10,12 +10,13 @@
 //!            = position + ENTRIES   free again, for the next round
 //! ```
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_sched::Access;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Offset};
 
-use crate::operation::FileKey;
+use crate::operation::{FileKey, Notice, Submission};
+use crate::slots::Name;
 use crate::statistics::Detail;
 
 /// How many operations wait at most.
@@ -31,33 +32,22 @@ struct Apart<T>(T);
 #[repr(align(64))]
 struct Entry {
     sequence: AtomicU64,
-    /// The free slot that comes with the entry.
-    slot: AtomicU32,
-    what: AtomicU32,
+    /// The free slot that comes with the entry; in the four bits above its number, what is asked.
+    name: AtomicU64,
     words: [AtomicU64; 6],
 }
 
 /// What was asked of the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// The request in the entry's slot is to be admitted.
-    Submit(Asked),
+    /// A request is to be admitted, in the entry's slot.
+    Submit(Submission),
     /// The request in this slot has ended, when the processor had counted so many ticks.
     End(u32, Ended, u64),
     /// The statistics are to be published.
     Publish(Detail),
     /// The claimer thought better of it.
     Nothing,
-}
-
-/// A submission as the scheduler hears of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
-    pub(crate) file: FileKey,
-    pub(crate) access: Access,
-    pub(crate) range: ByteRange,
-    pub(crate) client: ClientId,
-    pub(crate) class: ClassId,
 }
 
 /// How a request ended, as the scheduler hears of it.
@@ -68,11 +58,16 @@ pub(crate) struct Ended {
     pub(crate) errno: u16,
 }
 
-const END: u32 = 4;
-const PUBLISH: u32 = 5;
-const NOTHING: u32 = 6;
+const END: u64 = 4;
+const PUBLISH: u64 = 5;
+const NOTHING: u64 = 6;
+/// Added to a submission that is waited for.
+const WAITED_FOR: u64 = 8;
 
-fn code(access: Access) -> u32 {
+/// Where in an entry's name it says what is asked.
+const CODE: u64 = 15 << Name::SLOT_BITS;
+
+fn code(access: Access) -> u64 {
     match access {
         Access::Read => 0,
         Access::Write => 1,
@@ -91,7 +86,8 @@ impl Entry {
                 set(2, asked.range.start.0);
                 set(3, asked.range.end.0);
                 set(4, u64::from(asked.client.0) << 32 | u64::from(asked.class.0));
-                code(asked.access)
+                set(5, asked.id);
+                code(asked.access) + if asked.notice == Notice::Wait { WAITED_FOR } else { 0 }
             }
             Operation::End(slot, ended, ticks) => {
                 set(0, u64::from(*slot));
@@ -106,12 +102,20 @@ impl Entry {
             }
             Operation::Nothing => NOTHING,
         };
-        self.what.store(what, Ordering::Relaxed);
+        let name = self.name.load(Ordering::Relaxed) & !CODE;
+        self.name.store(name | what << Name::SLOT_BITS, Ordering::Relaxed);
     }
 
+    /// The slot that comes with it.
+    fn name(&self) -> Name {
+        Name(self.name.load(Ordering::Relaxed) & !CODE)
+    }
+
+    #[inline]
     fn read(&self) -> Operation {
         let word = |index: usize| self.words[index].load(Ordering::Relaxed);
-        let access = match self.what.load(Ordering::Relaxed) {
+        let what = (self.name.load(Ordering::Relaxed) & CODE) >> Name::SLOT_BITS;
+        let access = match what & !WAITED_FOR {
             0 => Access::Read,
             1 => Access::Write,
             2 => Access::Alone,
@@ -124,7 +128,9 @@ impl Entry {
             PUBLISH => return Operation::Publish(Detail::Accounts),
             _ => return Operation::Nothing,
         };
-        Operation::Submit(Asked {
+        Operation::Submit(Submission {
+            id: word(5),
+            notice: if what & WAITED_FOR == 0 { Notice::Deliver } else { Notice::Wait },
             file: FileKey { high: word(0), low: word(1) },
             access,
             range: ByteRange { start: Offset(word(2)), end: Offset(word(3)) },
@@ -149,8 +155,8 @@ pub(crate) struct Claim<'a> {
 
 impl Claim<'_> {
     /// The free slot that comes with it, the claimer's if it publishes a submission.
-    pub(crate) fn slot(&self) -> u32 {
-        self.entry.slot.load(Ordering::Relaxed)
+    pub(crate) fn name(&self) -> Name {
+        self.entry.name()
     }
 
     pub(crate) fn publish(self, operation: &Operation) {
@@ -162,10 +168,10 @@ impl Claim<'_> {
 
 impl Ring {
     /// An empty ring; `slot` gives each entry the slot that comes with it.
-    pub(crate) fn new(mut slot: impl FnMut() -> u32) -> Self {
+    pub(crate) fn new(mut slot: impl FnMut() -> Name) -> Self {
         let entry = |position| Entry {
             sequence: AtomicU64::new(position),
-            slot: AtomicU32::new(slot()),
+            name: AtomicU64::new(slot().0),
             ..Entry::default()
         };
         Self {
@@ -215,18 +221,19 @@ impl Ring {
     }
 
     /// The oldest entry, if it is published, with the slot that came with it. Under the lock.
-    pub(crate) fn first(&self) -> Option<(Operation, u32)> {
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(Operation, Name)> {
         let position = self.head.0.load(Ordering::Relaxed);
         let entry = self.entry(position);
         let is_published = entry.sequence.load(Ordering::Acquire) == position + 1;
-        is_published.then(|| (entry.read(), entry.slot.load(Ordering::Relaxed)))
+        is_published.then(|| (entry.read(), entry.name()))
     }
 
     /// Frees the oldest entry, which [`first`](Ring::first) has read, with this slot. Under the lock.
-    pub(crate) fn free_first(&self, slot: u32) {
+    pub(crate) fn free_first(&self, slot: Name) {
         let position = self.head.0.load(Ordering::Relaxed);
         let entry = self.entry(position);
-        entry.slot.store(slot, Ordering::Relaxed);
+        entry.name.store(slot.0, Ordering::Relaxed);
         self.head.0.store(position + 1, Ordering::Relaxed);
         entry.sequence.store(position + ENTRIES as u64, Ordering::Release);
     }
@@ -241,7 +248,7 @@ mod tests {
         let mut next = 0;
         Ring::new(|| {
             next += 1;
-            next - 1
+            Name(next - 1)
         })
     }
 
@@ -253,7 +260,9 @@ mod tests {
     #[test]
     fn operations_come_out_as_they_went_in() {
         let ring = ring();
-        let asked = Asked {
+        let asked = Submission {
+            id: u64::MAX,
+            notice: Notice::Wait,
             file: FileKey { high: 1, low: 2 },
             access: Access::Sync,
             range: ByteRange { start: Offset(3), end: Offset(4) },
@@ -270,8 +279,8 @@ mod tests {
             ring.claim().unwrap().publish(operation);
         }
         for (index, operation) in all.iter().enumerate() {
-            assert_eq!(ring.first(), Some((*operation, index as u32)));
-            ring.free_first(index as u32);
+            assert_eq!(ring.first(), Some((*operation, Name(index as u64))));
+            ring.free_first(Name(index as u64));
         }
         assert!(ring.is_empty() && ring.first().is_none());
     }
@@ -283,7 +292,7 @@ mod tests {
             ring.claim().unwrap().publish(&Operation::Publish(Detail::Counters));
         }
         assert!(ring.claim().is_none());
-        ring.free_first(0);
+        ring.free_first(Name(0));
         assert!(ring.claim().is_some());
     }
 

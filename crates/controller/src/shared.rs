@@ -18,8 +18,8 @@ use crate::lock::{Held, Lock};
 use crate::locked::Locked;
 use crate::operation::{Delivery, Notice, Submission, Ticket};
 use crate::options::Options;
-use crate::ring::{Asked, ENTRIES, Operation, Ring};
-use crate::slots::{Slots, Stage};
+use crate::ring::{ENTRIES, Operation, Ring};
+use crate::slots::{Name, Slots, Stage};
 use crate::statistics::Published;
 use crate::sys;
 use crate::waiting::{Place, Places};
@@ -139,11 +139,12 @@ impl Shared {
             claim.publish(&Operation::Nothing);
             return None;
         }
-        let slot = claim.slot();
-        let is_waited_for = submission.notice == Notice::Wait;
-        let word = self.slots.slot(slot).begin(submission.id, Stage::Submitted, is_waited_for);
-        let ticket = self.slots.ticket(slot, word);
-        claim.publish(&Operation::Submit(Asked::from(submission)));
+        let name = claim.name();
+        if submission.notice == Notice::Wait {
+            self.slots.slot(name.slot()).begin(submission.id, Stage::Submitted, true);
+        }
+        let ticket = self.slots.ticket(name);
+        claim.publish(&Operation::Submit(*submission));
         Some(ticket)
     }
 }
@@ -207,12 +208,14 @@ impl Controller {
         let scheduler = Traced::from(scheduler);
         let mut locked = Locked::new(scheduler, files, options.depth, queue_max, ring_max);
         let slots = Slots::new();
-        let ring = Ring::new(|| slots.take(&mut locked.free).expect("the first slots are free"));
+        let ring = Ring::new(|| {
+            slots.name(slots.take(&mut locked.free).expect("the first slots are free"))
+        });
         Ok(Self {
             shared: Arc::new(Shared {
                 lock: Lock::new(locked),
                 ring,
-                ends: Ring::new(|| 0),
+                ends: Ring::new(Name::default),
                 attendant: AtomicUsize::new(0),
                 slots,
                 delivery,

@@ -6,7 +6,7 @@
 //! ```text
 //!   free ──► submitted ──► queued ──► in flight ──► ending ──► free, next generation
 //!            by a thread   └────────── under the lock ──┐
-//!            that has it                  `complete`, by compare-and-swap from any thread
+//!            that waits                   `complete`, by compare-and-swap from any thread
 //! ```
 //!
 //! Slots sit in chunks that double in size and never move, so finding one is two loads.
@@ -29,7 +29,8 @@ const NIL: u64 = u32::MAX as u64;
 pub(crate) enum Stage {
     /// No request.
     Free,
-    /// In the ring; the scheduler has not seen it.
+    /// In the ring and to be waited for; the scheduler has not seen it. What is delivered is free
+    /// until then: only its ring entry goes from the submitter's processor to the other.
     Submitted,
     /// The scheduler has it.
     Queued,
@@ -76,6 +77,23 @@ impl Word {
     }
 }
 
+/// A slot and its generation, which is what a ticket says: generation, four bits that are 0, slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Name(pub(crate) u64);
+
+impl Name {
+    /// Bits of a slot's number.
+    pub(crate) const SLOT_BITS: u32 = 28;
+
+    pub(crate) fn of(slot: u32, word: Word) -> Self {
+        Self(u64::from(word.generation()) << 32 | u64::from(slot))
+    }
+
+    pub(crate) fn slot(self) -> u32 {
+        self.0 as u32 & ((1 << Self::SLOT_BITS) - 1)
+    }
+}
+
 /// One live request, or none.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
@@ -100,13 +118,12 @@ impl Slot {
     }
 
     /// Begins a request in a slot that is the caller's alone.
-    pub(crate) fn begin(&self, id: u64, stage: Stage, is_waited_for: bool) -> Word {
+    pub(crate) fn begin(&self, id: u64, stage: Stage, is_waited_for: bool) {
         self.id.store(id, Ordering::Relaxed);
         let generation = self.word.load(Ordering::Relaxed) & !u64::from(u32::MAX);
         let flag = if is_waited_for { WAITED_FOR } else { 0 };
         let word = generation | flag | stage as u64;
         self.word.store(word, Ordering::Release);
-        Word(word)
     }
 
     /// Notes the scheduler's name; under the lock.
@@ -177,8 +194,13 @@ impl Slots {
         self.chunks.get(chunk)?.get()?.get(index)
     }
 
-    pub(crate) fn ticket(&self, slot: u32, word: Word) -> Ticket {
-        Ticket((u64::from(word.generation()) << 32 | u64::from(slot)) ^ self.key)
+    /// What a slot, free or not, is called in its present generation.
+    pub(crate) fn name(&self, slot: u32) -> Name {
+        Name::of(slot, self.slot(slot).word())
+    }
+
+    pub(crate) fn ticket(&self, name: Name) -> Ticket {
+        Ticket(name.0 ^ self.key)
     }
 
     /// The live request that a ticket names.
@@ -249,8 +271,8 @@ mod tests {
     fn a_ticket_is_void_after_its_request() {
         let (slots, mut free) = (Slots::new(), FreeSlots::default());
         let slot = slots.take(&mut free).unwrap();
-        let word = slots.slot(slot).begin(7, Stage::Queued, false);
-        let ticket = slots.ticket(slot, word);
+        slots.slot(slot).begin(7, Stage::Queued, false);
+        let ticket = slots.ticket(slots.name(slot));
         assert_eq!(slots.live(ticket).unwrap().0, slot);
         slots.free(&mut free, slot);
         assert!(slots.live(ticket).is_none());
@@ -266,7 +288,8 @@ mod tests {
         let (mut free, mut others) = (FreeSlots::default(), FreeSlots::default());
         for _ in 0..1_000 {
             let slot = mine.take(&mut free).unwrap();
-            let ticket = mine.ticket(slot, mine.slot(slot).begin(0, Stage::Queued, false));
+            mine.slot(slot).begin(0, Stage::Queued, false);
+            let ticket = mine.ticket(mine.name(slot));
             let twin = other.take(&mut others).unwrap();
             other.slot(twin).begin(0, Stage::Queued, false);
             assert!(other.live(ticket).is_none());
