@@ -124,8 +124,16 @@ impl Client {
     /// # Panics
     /// If it does not let us in.
     pub fn connect(endpoint: &Endpoint, folder: &Path) -> Self {
+        Self::connect_as("tests", endpoint, folder)
+    }
+
+    /// As [`connect`](Self::connect), of a job.
+    ///
+    /// # Panics
+    /// If it does not let us in.
+    pub fn connect_as(job: &str, endpoint: &Endpoint, folder: &Path) -> Self {
         let limits = Limits { connect: Duration::from_secs(20), progress: Duration::from_secs(60) };
-        let who = Who { job: b"tests", program: b"test" };
+        let who = Who { job: job.as_bytes(), program: b"test" };
         let connection = Connection::connect(endpoint, &who, limits);
         let connection = connection.unwrap_or_else(|error| panic!("{endpoint}: {error}"));
         Self { connection, folder: folder.to_path_buf() }

@@ -7,8 +7,8 @@ use std::thread;
 
 use forebay_forwarder::Status;
 use forebay_forwarder::settings::{Level, Settings, StoreKind};
-use forebay_tests::{Running, Through, finish, forebay, report};
-use forebay_trace::{Checker, End, Event, Lives, Reader, Setup, Workload};
+use forebay_tests::{Client, Running, Through, finish, forebay, report};
+use forebay_trace::{Adjustment, Checker, End, Event, Lives, Reader, Setup, Workload};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 const CLIENTS: u64 = 8;
@@ -72,6 +72,123 @@ fn a_recorded_forwarder_decides_the_same_when_its_trace_is_played() {
         let scheduler = &status.scheduler;
         assert!(scheduler.submitted >= 3 * CLIENTS * ROUNDS, "{scheduler:?}");
         assert!(checker.decisions_count() >= scheduler.submitted + scheduler.batches);
+    }
+}
+
+/// Two jobs that read the same way from files of their own on a modelled disk, one connection for
+/// each reader; `change` is called in the middle of it.
+fn shared_by_jobs(trace: &Path, policy: &str, change: impl Fn(&Running)) -> Status {
+    const READERS: u64 = 4;
+    let running = Running::start(|settings| {
+        settings.trace.file = Some(trace.to_owned());
+        settings.store.kind = StoreKind::Modelled("hdd-57".into());
+        settings.store.time_scale = 0.1;
+        settings.store.depth = 1;
+        settings.scheduler.policy = policy.into();
+        for (name, key, value) in [
+            ("climate", "weight", "3"),
+            ("weather", "limit_bytes_per_second", "4MiB/s"),
+            ("weather", "at_limit", "wait"),
+            (&*format!("user:{}", rustix::process::getuid().as_raw()), "weight", "5"),
+        ] {
+            settings.classes.set(name, key, value).expect("it can be set");
+        }
+    });
+    let files = ["climate", "weather"].map(|job| {
+        let path = running.folder().join(job);
+        std::fs::write(path, vec![1; 64 * BLOCK]).expect("it can be written");
+        job
+    });
+    let middle = Barrier::new(1 + 2 * READERS as usize);
+    thread::scope(|scope| {
+        for (job, reader) in files.iter().flat_map(|job| (0..READERS).map(move |n| (*job, n))) {
+            let (running, middle) = (&running, &middle);
+            scope.spawn(move || {
+                let way = Through::ALL[reader as usize % 2];
+                let endpoint = running.endpoint(way);
+                let mut client = Client::connect_as(job, endpoint, &running.folder());
+                let (_, file) = client.open(job);
+                let mut bytes = [0; BLOCK];
+                let mut pass = |round: u64| {
+                    for n in 0..10 {
+                        let at = (round * 32 + n * READERS + reader) % 64 * BLOCK as u64;
+                        assert_eq!(client.write(file, at, &bytes).unwrap(), BLOCK);
+                        client.connection.sync(file).unwrap();
+                        client.read(file, at, &mut bytes).unwrap();
+                    }
+                };
+                pass(0);
+                middle.wait();
+                pass(1);
+            });
+        }
+        middle.wait();
+        change(&running);
+    });
+    running.wait_until_quiet(0);
+    running.stop()
+}
+
+/// `forebay set` with these words.
+fn set(running: &Running, words: &[&str]) {
+    let endpoint = running.endpoint(Through::Unix).to_string();
+    let output = finish(forebay().args(["set", &endpoint]).args(words));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn jobs_with_weights_a_limit_and_changes_while_they_run_replay_to_the_same_decisions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for policy in ["aioli", "to"] {
+        let path = folder.path().join(policy);
+        let status = shared_by_jobs(&path, policy, |running| {
+            set(running, &["class", "climate", "weight=1", "limit_operations_per_second=5000/s"]);
+            set(running, &["class", "weather", "policy=sjf", "limit_bytes_per_second=64MiB/s"]);
+            set(running, &["discipline=drr", "cost=bytes"]);
+            set(running, &["policy=hbrr", "run_requests_max=8"]);
+        });
+        let bytes = std::fs::read(&path).expect("it was written");
+        let reader = Reader::new(&bytes).expect("a trace");
+        let setup = Setup::of(reader.header()).expect("a forwarder says what it has");
+        assert!(setup.classes.is_some());
+        let mut checker = Checker::new(setup.scheduler(), setup.policy_settings());
+        let mut told = Vec::new();
+        for record in reader.clone() {
+            let record = record.expect("it is whole");
+            if let Event::Setting { key, value } = record.event {
+                told.push(Adjustment::read(key, value).expect("it is understood"));
+            }
+            checker.check(&record).unwrap_or_else(|error| panic!("{policy}: {error}"));
+        }
+        let scheduler = &status.scheduler;
+        assert!(scheduler.submitted >= 160, "{scheduler:?}");
+        assert!(checker.decisions_count() >= scheduler.submitted + scheduler.batches);
+        let weights = told.iter().filter_map(|told| match told {
+            Adjustment::Class(_, Some(share)) => Some(share.share.weight),
+            Adjustment::Group(_, Some(share)) => Some(share.weight),
+            _ => None,
+        });
+        let weights: Vec<u32> = weights.collect();
+        assert_eq!(weights[0], 5, "the user comes first: {weights:?}");
+        assert!(weights.contains(&3) && weights.contains(&1), "{weights:?}");
+        for is_there in [
+            |told: &Adjustment| matches!(told, Adjustment::Sharing(_)),
+            |told: &Adjustment| matches!(told, Adjustment::Policy(_)),
+            |told: &Adjustment| matches!(told, Adjustment::ClassPolicy(..)),
+        ] {
+            assert!(told.iter().any(is_there), "{told:?}");
+        }
+        let without = Setup { classes: None, ..setup };
+        let mut other = Checker::new(without.scheduler(), without.policy_settings());
+        let mut records = reader.map(|record| record.expect("it is whole"));
+        assert!(records.any(|record| other.check(&record).is_err()), "{policy}");
+    }
+    let output = finish(forebay().args(["trace", "stat"]).arg(folder.path().join("to")));
+    let text = String::from_utf8_lossy(&output.stdout);
+    for wanted in
+        ["sharing", "discipline sfq", "weather): weight 1", "at_limit wait", "policy hbrr"]
+    {
+        assert!(text.contains(wanted), "{wanted}: {text}");
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::{HashSet, VecDeque};
 
 use forebay_pool::Pool;
+use forebay_sched::ClassError;
 use forebay_sched::request::Access;
 use forebay_sched::scheduler::{Batch, Cancellation, Decision, Scheduler, Stats};
 use forebay_stats::Snapshot;
-use forebay_trace::{Named, Recorder, Traced};
+use forebay_trace::{Adjustment, Named, Recorder, Traced};
 use forebay_units::{Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
 use rustix::io::Errno;
 use slotmap::SlotMap;
@@ -171,16 +172,12 @@ impl Engine {
         self.scheduler.note_name(of, text);
     }
 
-    /// Changes how the scheduler shares and orders, which is `key` given `value` in a recording.
-    /// Requests go through the engine only.
-    pub fn configure<R>(
-        &mut self,
-        now: Timestamp,
-        key: &str,
-        value: &str,
-        change: impl FnOnce(&mut Scheduler) -> R,
-    ) -> R {
-        self.scheduler.change(now, key, value, change)
+    /// Changes how the scheduler shares and orders, and notes it in the recording, if there is one.
+    ///
+    /// # Errors
+    /// As [`Adjustment::apply`].
+    pub fn adjust(&mut self, now: Timestamp, adjustment: &Adjustment) -> Result<(), ClassError> {
+        self.scheduler.adjust(now, adjustment)
     }
 
     /// Whether reads of a class that need no device are answered at once, past the scheduler and

@@ -182,7 +182,7 @@ fn world(seed: u64, policy: PolicyName, trouble: u64) -> World {
         ..SchedulerOptions::default()
     };
     let hbrr_quantum = HbrrQuantum::Ranges(8);
-    let setup = Setup { policy, options, limits: Limits::default(), hbrr_quantum };
+    let setup = Setup { policy, options, limits: Limits::default(), hbrr_quantum, classes: None };
     let scheduler = setup.scheduler();
     let options = Options {
         depth: 1 + random.below(4) as usize,

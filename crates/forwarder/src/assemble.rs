@@ -38,7 +38,7 @@ pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool, Setup), Error
     let options =
         Options { depth, chunk_bytes: settings.session.chunk_bytes_max, ..Options::default() };
     let setup = setup(settings)?;
-    let scheduler = scheduler(settings, &setup)?;
+    let scheduler = scheduler(settings, &setup);
     Ok((Engine::new(options, scheduler, store, pool.clone()), pool, setup))
 }
 
@@ -115,28 +115,29 @@ fn profile(name: &str) -> Result<Profile, Error> {
         .map_err(|error| Error::Setting { key: "store.kind", text: error.to_string() })
 }
 
-/// A scheduler with a policy of its own for every class, unless nothing is shared.
-fn scheduler(settings: &Settings, setup: &Setup) -> Result<Scheduler, Error> {
-    let Sharing { level, class_count_max, file_count_max, .. } = settings.sharing;
-    let mut scheduler = match level {
-        Level::None => setup.scheduler(),
-        Level::User | Level::Job => {
-            let classes = ClassOptions {
-                sharing: sharing(settings)?,
-                classes_max: class_count_max as usize,
-                // A class that is held back leaves places for others.
-                class_requests_max: setup.options.queue_requests_max / 4 * 3,
-                ..ClassOptions::default()
-            };
-            let source = forebay_sched::source(setup.policy, &setup.policy_settings());
-            Scheduler::with_classes(setup.options, classes, source)
-        }
-    };
+/// The scheduler, which keeps accounts of classes and files.
+fn scheduler(settings: &Settings, setup: &Setup) -> Scheduler {
+    let Sharing { class_count_max, file_count_max, .. } = settings.sharing;
+    let mut scheduler = setup.scheduler();
     scheduler.keep_ledger(LedgerOptions {
         classes_max: class_count_max as usize,
         files_max: file_count_max as usize,
     });
-    Ok(scheduler)
+    scheduler
+}
+
+/// Classes with a policy of their own each, unless nothing is shared.
+fn classes(settings: &Settings, queue_requests_max: usize) -> Result<Option<ClassOptions>, Error> {
+    if settings.sharing.level == Level::None {
+        return Ok(None);
+    }
+    Ok(Some(ClassOptions {
+        sharing: sharing(settings)?,
+        classes_max: settings.sharing.class_count_max as usize,
+        // A class that is held back leaves places for others.
+        class_requests_max: queue_requests_max / 4 * 3,
+        ..ClassOptions::default()
+    }))
 }
 
 /// How classes share: whose turn it is, and what a batch costs.
@@ -182,7 +183,7 @@ fn device_time(profile: &Profile) -> CostModel {
     CostModel { read: tariff(Direction::Read), write: tariff(Direction::Write) }
 }
 
-/// What the scheduler is made with, its classes apart.
+/// What the scheduler is made with.
 pub(crate) fn setup(settings: &Settings) -> Result<Setup, Error> {
     let given = &settings.scheduler;
     let is_by_bytes = given.policy == "hbrr-bytes";
@@ -212,7 +213,8 @@ pub(crate) fn setup(settings: &Settings) -> Result<Setup, Error> {
         true => HbrrQuantum::Bytes(given.run_bytes_max),
         false => HbrrSettings::default().quantum,
     };
-    Ok(Setup { policy, options, limits, hbrr_quantum })
+    let classes = classes(settings, options.queue_requests_max)?;
+    Ok(Setup { policy, options, limits, hbrr_quantum, classes })
 }
 
 /// How long a policy may wait for a better batch: nothing where the device gains nothing from order.

@@ -25,7 +25,6 @@ mod shard;
 mod shared;
 mod sharing;
 pub mod status;
-mod tape;
 
 use std::fmt;
 use std::os::fd::OwnedFd;

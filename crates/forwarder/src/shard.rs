@@ -11,10 +11,12 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::thread::Builder;
 
 use forebay_engine::{Engine, Event};
 use forebay_pool::Pool;
 use forebay_session::server::Limits;
+use forebay_tape::{Course, Tape};
 use forebay_trace::{Header, Recorder, RecorderOptions, Setup};
 use forebay_transport::{Listener, Peer, Stream};
 use forebay_units::{Bytes, Nanos, Timestamp};
@@ -30,7 +32,6 @@ use crate::rights::Rights;
 use crate::settings::{self, Network, Settings, TcpControl};
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::tape::Tape;
 
 new_key_type! {
     /// A connection; its number is at least 2^32, so that smaller ones are free for [`Token`].
@@ -140,7 +141,8 @@ impl Shard {
             clock_base_ns: self.clock.wall_base_ns(),
             settings: setup.entries().into_iter().chain(own).collect(),
         };
-        self.tape = Some(Tape::create(path, &header, options)?);
+        let start = |write| Builder::new().name("trace".into()).spawn(write);
+        self.tape = Some(Tape::create(path, &header, options, start)?);
         self.shared.engine.record(Recorder::new(options, 0));
         Ok(())
     }
@@ -162,6 +164,7 @@ impl Shard {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) -> Result<Status, Errno> {
+        self.shared.sharing.begin(&mut self.shared.engine);
         let mut ready = Vec::with_capacity(256);
         loop {
             ready.clear();
@@ -189,8 +192,10 @@ impl Shard {
             }
             self.settle();
             self.drop_stalled();
-            if let (Some(tape), Some(recorder)) = (&mut self.tape, self.shared.engine.recorder()) {
-                tape.exchange(self.shared.now, recorder);
+            if let (Some(tape), Some(recorder)) = (&mut self.tape, self.shared.engine.recorder())
+                && tape.exchange_by(self.shared.now, recorder) == Course::Ends
+            {
+                crate::log::warn(format_args!("the trace cannot be written and ends here"));
             }
             if self.has_stopped() {
                 self.end_record();

@@ -45,12 +45,12 @@ const READ_SHARE: u64 = 8;
 
 impl Shared {
     pub(crate) fn new(
-        mut engine: Engine,
+        engine: Engine,
         pool: Pool,
         scratch_bytes: usize,
         settings: &Settings,
     ) -> Self {
-        let sharing = Sharing::new(settings, &mut engine);
+        let sharing = Sharing::new(settings);
         let options = engine.options();
         Self {
             sharing,

@@ -15,8 +15,7 @@ use std::os::fd::AsRawFd as _;
 
 use forebay_engine::Engine;
 use forebay_engine::store::OpenHow;
-use forebay_sched::{ClassError, Scheduler};
-use forebay_trace::{Named, Setup};
+use forebay_trace::{Adjustment, Named};
 use forebay_units::{ClassId, FileId, Timestamp};
 
 use crate::assemble;
@@ -39,16 +38,19 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// As the settings say.
-    pub(crate) fn new(settings: &Settings, engine: &mut Engine) -> Self {
-        let mut this = Self {
+    /// As the settings say; nobody has been told yet.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
             classes: Classes::new(&settings.sharing, settings.classes.clone()),
             class_names: Names::new(settings.sharing.class_count_max),
             file_names: Names::new(settings.sharing.file_count_max),
             settings: settings.clone(),
-        };
-        this.tell_users(engine, Timestamp(0));
-        this
+        }
+    }
+
+    /// Tells the scheduler what holds before anybody has come; a recording begins before.
+    pub(crate) fn begin(&self, engine: &mut Engine) {
+        self.tell_users(engine, Timestamp(0));
     }
 
     /// Somebody has connected: the class that the requests are of.
@@ -60,9 +62,8 @@ impl Sharing {
     ) -> ClassId {
         let Entered { class, new, gone } = self.classes.enter(identity);
         if let Some(gone) = gone {
-            let key = format!("classes.{}", gone.0);
             engine.answer_at_once(gone, true);
-            note(engine.configure(now, &key, "released", |s| s.release_class(now, gone)));
+            note(engine.adjust(now, &Adjustment::Class(gone, None)));
         }
         if let Some((told, name)) = new {
             engine.note_name(Named::Class(class), &name);
@@ -100,19 +101,15 @@ impl Sharing {
     fn change(&mut self, engine: &mut Engine, now: Timestamp, settings: Settings) {
         let old = std::mem::replace(&mut self.settings, settings);
         let new = &self.settings;
-        if old.scheduler != new.scheduler {
-            let name = new.scheduler.policy.clone();
-            if let Some(setup) = note(assemble::setup(new)) {
-                note(engine.configure(now, "scheduler.policy", &name, |scheduler| {
-                    switch_policies(scheduler, now, &setup)
-                }));
-            }
+        if old.scheduler != new.scheduler
+            && let Some(setup) = note(assemble::setup(new))
+        {
+            note(engine.adjust(now, &Adjustment::Policy(setup.choice())));
         }
         if old.sharing != new.sharing
             && let Some(sharing) = note(assemble::sharing(new))
         {
-            let value = format!("{:?}", new.sharing);
-            note(engine.configure(now, "sharing", &value, |s| s.switch_sharing(now, sharing)));
+            note(engine.adjust(now, &Adjustment::Sharing(sharing)));
         }
         // A policy for all has taken the place of those that single classes had.
         let told = match old.scheduler != new.scheduler {
@@ -129,28 +126,19 @@ impl Sharing {
     fn tell(&self, engine: &mut Engine, now: Timestamp, told: &Told) {
         let Told { class, share, policy, waits_at_limit } = told;
         engine.answer_at_once(*class, !waits_at_limit);
-        let key = format!("classes.{}", class.0);
-        note(engine.configure(now, &key, &format!("{share:?}"), |scheduler| {
-            scheduler.configure_class(now, *class, *share)
-        }));
+        note(engine.adjust(now, &Adjustment::Class(*class, Some(*share))));
         if let Some(policy) = policy {
             let mut settings = self.settings.clone();
             settings.scheduler.policy.clone_from(policy);
             if let Some(setup) = note(assemble::setup(&settings)) {
-                note(engine.configure(now, &format!("{key}.policy"), policy, |scheduler| {
-                    let policy = forebay_sched::build(setup.policy, &setup.policy_settings());
-                    scheduler.switch_class_policy(now, *class, policy).map(drop)
-                }));
+                note(engine.adjust(now, &Adjustment::ClassPolicy(*class, setup.choice())));
             }
         }
     }
 
-    fn tell_users(&mut self, engine: &mut Engine, now: Timestamp) {
+    fn tell_users(&self, engine: &mut Engine, now: Timestamp) {
         for (user, share) in self.classes.users() {
-            let key = format!("classes.user:{}", user.0);
-            note(engine.configure(now, &key, &format!("{share:?}"), |scheduler| {
-                scheduler.configure_group(now, user, share)
-            }));
+            note(engine.adjust(now, &Adjustment::Group(user, Some(share))));
         }
     }
 
@@ -181,20 +169,6 @@ pub(crate) fn name_of(how: &OpenHow) -> String {
             read_link(link).map_or_else(|_| "?".to_owned(), |path| path.display().to_string())
         }
     }
-}
-
-/// A policy for every class, as the settings say now.
-fn switch_policies(
-    scheduler: &mut Scheduler,
-    now: Timestamp,
-    setup: &Setup,
-) -> Result<(), ClassError> {
-    let settings = setup.policy_settings();
-    if scheduler.has_classes() {
-        return scheduler.switch_policies(now, forebay_sched::source(setup.policy, &settings));
-    }
-    scheduler.switch_policy(now, forebay_sched::build(setup.policy, &settings));
-    Ok(())
 }
 
 fn keys_of_classes(engine: &Engine) -> Vec<u64> {

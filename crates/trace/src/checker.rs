@@ -17,6 +17,7 @@ use forebay_sched::{
 };
 use forebay_units::Timestamp;
 
+use crate::adjust::Adjustment;
 use crate::event::{Asked, Event, Fate, Members, Record, Submit};
 
 /// A decision that differs from the recorded one, or a trace that cannot be checked further.
@@ -66,12 +67,6 @@ impl Checker {
         }
     }
 
-    /// The scheduler, for the one who knows what an [`Event::Setting`] means: to be changed before
-    /// that event is checked.
-    pub fn scheduler(&mut self) -> &mut Scheduler {
-        &mut self.scheduler
-    }
-
     /// How many decisions were the same so far: fates of requests, batches, waits.
     pub fn decisions_count(&self) -> u64 {
         self.decisions_count
@@ -80,7 +75,8 @@ impl Checker {
     /// Makes the call that an event tells of, and compares.
     ///
     /// # Errors
-    /// At the first difference, and for a trace with missing events or a policy that has no name here.
+    /// At the first difference, for a trace with missing events, and for a policy or a setting that
+    /// has no meaning here.
     pub fn check(&mut self, record: &Record<'_>) -> Result<(), Divergence> {
         let outcome = self.step(record.time, &record.event);
         outcome.map_err(|text| Divergence { position: record.position, time: record.time, text })
@@ -110,11 +106,13 @@ impl Checker {
                 }
                 false => Err(format!("recorded request {seq} as ready, now {:?}", self.ready)),
             },
-            Event::Complete { seq, moved, .. } => {
+            Event::Complete { seq, errno, moved } => {
                 let id = self.take_live(*seq)?;
-                self.scheduler
-                    .complete(now, id, *moved)
-                    .ok_or_else(|| format!("request {seq} ended and was not in flight"))?;
+                let ended = match errno {
+                    0 => self.scheduler.complete(now, id, *moved),
+                    _ => self.scheduler.fail(now, id, *moved),
+                };
+                ended.ok_or_else(|| format!("request {seq} ended and was not in flight"))?;
                 self.note_ready();
                 Ok(())
             }
@@ -134,10 +132,24 @@ impl Checker {
                 drained.iter().for_each(|accepted| _ = self.live.remove(&accepted.seq));
                 Ok(())
             }
+            Event::Switch { .. } if self.scheduler.has_classes() => {
+                Err("recorded one policy for all, now each class has its own".into())
+            }
             Event::Switch { policy } => {
                 let name: PolicyName =
                     policy.parse().map_err(|error| format!("{policy}: {error}"))?;
                 self.scheduler.switch_policy(now, build(name, &self.settings));
+                Ok(())
+            }
+            Event::Setting { key, value } => {
+                let adjustment = Adjustment::read(key, value).ok_or_else(|| {
+                    format!(
+                        "{key} = {value} was set, which cannot be done again: it is spelled by \
+                         another version, or by a program of its own"
+                    )
+                })?;
+                // What was refused then is refused again.
+                _ = adjustment.apply(now, &mut self.scheduler);
                 Ok(())
             }
             Event::Retire { file } => self
@@ -150,7 +162,6 @@ impl Checker {
             Event::Immediate { .. }
             | Event::File { .. }
             | Event::Name { .. }
-            | Event::Setting { .. }
             | Event::Unknown { .. } => Ok(()),
         }
     }

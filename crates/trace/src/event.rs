@@ -102,9 +102,9 @@ pub enum Event<'a> {
     },
     /// A setting was changed while running: a class's weight or limit, a policy's parameter.
     Setting {
-        /// Which, as the settings file spells it.
+        /// Which, as [`Adjustment::key`](crate::Adjustment::key) or the embedder spells it.
         key: &'a str,
-        /// Its new value, as the settings file spells it.
+        /// Its new value, as [`Adjustment::value`](crate::Adjustment::value) or the embedder spells it.
         value: &'a str,
     },
     /// Events are missing here, because the blocks with them were not taken away in time.

@@ -15,6 +15,7 @@
 
 extern crate alloc;
 
+mod adjust;
 mod catalog;
 mod checker;
 mod code;
@@ -27,14 +28,17 @@ mod pattern;
 mod reader;
 mod recorder;
 mod setup;
+mod spelling;
 mod sum;
 mod summary;
 mod tally;
 mod timeline;
 mod traced;
 mod varint;
+mod words;
 mod workload;
 
+pub use adjust::{Adjustment, PolicyChoice};
 pub use catalog::{Catalog, TracedFile};
 pub use checker::{Checker, Divergence};
 pub use csv::{CSV_COLUMNS, csv_line};

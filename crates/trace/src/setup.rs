@@ -9,14 +9,17 @@ use core::str::FromStr;
 
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::{
-    Bypass, GuardMode, Limits, PolicyName, PolicySettings, Scheduler, SchedulerOptions, build,
+    Bypass, ClassOptions, GuardMode, Limits, PolicyName, PolicySettings, Scheduler,
+    SchedulerOptions, build, source,
 };
 use forebay_units::{Bytes, Nanos};
 
+use crate::adjust::PolicyChoice;
 use crate::frame::Header;
+use crate::spelling;
 
-/// A policy and its scheduler's options. Of the policy's own settings only those are kept that a
-/// forwarder can be told; the others are at their defaults.
+/// A policy, its scheduler's options, and how classes share. Of the policy's own settings only
+/// those are kept that a forwarder can be told; the others are at their defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// The policy.
@@ -27,6 +30,8 @@ pub struct Setup {
     pub limits: Limits,
     /// HBRR's quantum.
     pub hbrr_quantum: HbrrQuantum,
+    /// How classes share, each with a policy of its own; `None` if nothing is shared.
+    pub classes: Option<ClassOptions>,
 }
 
 /// A setting that a header lacks, or that makes no sense.
@@ -65,6 +70,9 @@ const BATCH_BYTES: &str = "recorded.batch_bytes_max";
 const WAIT: &str = "recorded.wait_max_ns";
 const HBRR_RANGES: &str = "recorded.hbrr_ranges";
 const HBRR_BYTES: &str = "recorded.hbrr_bytes";
+pub(crate) const SHARING: &str = "recorded.sharing";
+/// What stands for no sharing.
+const NONE: &str = "none";
 
 impl Setup {
     /// As settings for a header.
@@ -75,6 +83,7 @@ impl Setup {
             HbrrQuantum::Bytes(bytes) => (HBRR_BYTES, bytes.0),
         };
         let limits = &self.limits;
+        let sharing = self.classes.as_ref().map_or_else(|| NONE.into(), spelling::classes);
         [
             (POLICY, self.policy.to_string()),
             (GUARD, self.options.guard.to_string()),
@@ -86,13 +95,16 @@ impl Setup {
             (BATCH_BYTES, limits.batch_bytes_max.0.to_string()),
             (WAIT, limits.wait_max.0.to_string()),
             (hbrr, quantum.to_string()),
+            (SHARING, sharing),
         ]
         .into_iter()
         .map(|(key, value)| (key.into(), value))
         .collect()
     }
 
-    /// Out of a header.
+    /// Out of a header. One that does not say how classes shared is of an earlier version, and
+    /// taken for one of a scheduler without classes; a trace of classes tells more of them later,
+    /// in words of that version, which a [`Checker`](crate::Checker) refuses.
     ///
     /// # Errors
     /// The first setting that is missing or makes no sense.
@@ -102,7 +114,15 @@ impl Setup {
             Some(_) => HbrrQuantum::Bytes(Bytes(take(header, HBRR_BYTES)?)),
             None => HbrrQuantum::Ranges(take(header, HBRR_RANGES)?),
         };
+        let classes = match header.setting(SHARING) {
+            None | Some(NONE) => None,
+            Some(text) => Some(
+                spelling::read_classes(text)
+                    .ok_or_else(|| SetupError { key: SHARING, value: Some(format!("'{text}'")) })?,
+            ),
+        };
         Ok(Self {
+            classes,
             policy: take(header, POLICY)?,
             options: SchedulerOptions {
                 guard: take::<GuardMode>(header, GUARD)?,
@@ -123,16 +143,26 @@ impl Setup {
         })
     }
 
+    /// The policy.
+    pub fn choice(&self) -> PolicyChoice {
+        let Self { policy, limits, hbrr_quantum, .. } = *self;
+        PolicyChoice { policy, limits, hbrr_quantum }
+    }
+
     /// What the policy is built with.
     pub fn policy_settings(&self) -> PolicySettings {
-        let mut settings = PolicySettings::from(self.limits);
-        settings.hbrr.quantum = self.hbrr_quantum;
-        settings
+        self.choice().settings()
     }
 
     /// A scheduler so made, with nothing queued.
     pub fn scheduler(&self) -> Scheduler {
-        Scheduler::new(self.options, build(self.policy, &self.policy_settings()))
+        let settings = self.policy_settings();
+        match self.classes {
+            None => Scheduler::new(self.options, build(self.policy, &settings)),
+            Some(classes) => {
+                Scheduler::with_classes(self.options, classes, source(self.policy, &settings))
+            }
+        }
     }
 }
 

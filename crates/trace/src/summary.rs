@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::lives::Lives;
 use crate::pattern::Pattern;
 use crate::reader::Reader;
+use crate::setup;
 use crate::tally::Builder;
 use crate::timeline::Moment;
 
@@ -18,6 +19,8 @@ pub struct Summary {
     pub source: String,
     /// The policy at the beginning, if the header says so.
     pub policy: Option<String>,
+    /// How classes shared at the beginning, if the header says so.
+    pub sharing: Option<String>,
     /// The wall clock at time 0, in nanoseconds since 1970; 0 if not known.
     pub clock_base_ns: u64,
     /// From the first event to the last.
@@ -192,6 +195,8 @@ pub struct Change {
     pub time_ns: u64,
     /// `policy`, or the setting's key.
     pub key: String,
+    /// The name of the class, if it is one's and it has a name.
+    pub class: Option<String>,
     /// To what.
     pub value: String,
 }
@@ -204,6 +209,7 @@ impl Summary {
         builder.summary.source.clone_from(&header.source);
         builder.summary.clock_base_ns = header.clock_base_ns;
         builder.summary.policy = header.setting("recorded.policy").map(Into::into);
+        builder.summary.sharing = header.setting(setup::SHARING).map(Into::into);
         let has_ends = header.has_ends();
         let mut lives = Lives::default();
         for found in reader {

@@ -8,6 +8,7 @@ use forebay_sched::Access;
 use forebay_stats::Histogram;
 use forebay_units::{ByteRange, ClassId, ClientId, FileIndex, Nanos, Timestamp};
 
+use crate::adjust::Adjustment;
 use crate::catalog::Catalog;
 use crate::event::{Event, Record};
 use crate::lives::{End, Life, Lives};
@@ -86,7 +87,7 @@ impl Builder {
     }
 
     fn change(&mut self, now: Timestamp, key: &str, value: &str) {
-        let change = Change { time_ns: now.0, key: key.into(), value: value.into() };
+        let change = Change { time_ns: now.0, key: key.into(), class: None, value: value.into() };
         self.summary.changes.push(change);
     }
 
@@ -215,6 +216,13 @@ impl Builder {
         summary.files = rows(self.files, rows_max, |file| catalog.file_name(file));
         summary.clients = rows(self.clients, rows_max, |client| catalog.client_name(client));
         summary.classes = rows(self.classes, rows_max, |class| catalog.class_name(class));
+        for change in &mut summary.changes {
+            if let Some(Adjustment::Class(class, _) | Adjustment::ClassPolicy(class, _)) =
+                Adjustment::read(&change.key, &change.value)
+            {
+                change.class = catalog.classes.get(&class).cloned();
+            }
+        }
         summary.timeline = self.timeline.moments();
         summary
     }

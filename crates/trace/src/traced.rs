@@ -8,11 +8,12 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 
 use forebay_sched::{
-    Accepted, Admission, Batch, Cancellation, Decision, FileBusy, Policy, Rejected, Request,
-    RequestId, Room, Scheduler,
+    Accepted, Admission, Batch, Cancellation, ClassError, Decision, FileBusy, Policy, Rejected,
+    Request, RequestId, Room, Scheduler,
 };
 use forebay_units::{Bytes, FileId, FileIndex, Timestamp};
 
+use crate::adjust::Adjustment;
 use crate::event::{Asked, Event, Fate, Named, Submit};
 use crate::recorder::Recorder;
 
@@ -129,7 +130,10 @@ impl Traced {
         moved: Bytes,
         errno: u16,
     ) -> Option<Accepted> {
-        let accepted = self.scheduler.complete(now, id, moved)?;
+        let accepted = match errno {
+            0 => self.scheduler.complete(now, id, moved)?,
+            _ => self.scheduler.fail(now, id, moved)?,
+        };
         self.record(now, &Event::Complete { seq: accepted.seq, errno, moved });
         self.record_ready(now);
         Some(accepted)
@@ -204,8 +208,20 @@ impl Traced {
         }
     }
 
-    /// Changes something at the scheduler that has no call of its own here, and takes down which
-    /// setting was given which value.
+    /// Changes how the scheduler shares and orders.
+    ///
+    /// # Errors
+    /// As [`Adjustment::apply`].
+    pub fn adjust(&mut self, now: Timestamp, adjustment: &Adjustment) -> Result<(), ClassError> {
+        if let Some(recorder) = &mut self.recorder {
+            let (key, value) = (adjustment.key(), adjustment.value());
+            recorder.record(now, &Event::Setting { key: &key, value: &value });
+        }
+        adjustment.apply(now, &mut self.scheduler)
+    }
+
+    /// Changes something at the scheduler in a way that no [`Adjustment`] has, and takes down which
+    /// setting was given which value. Such a trace cannot be checked beyond that place.
     pub fn change<R>(
         &mut self,
         now: Timestamp,

@@ -2,14 +2,20 @@
 
 use forebay_device::SplitMix64;
 use forebay_sched::policies::hbrr::HbrrQuantum;
+use forebay_sched::sharing::{
+    AtLimit, ClassShare, CostModel, Discipline, GroupId, Rate, Share, SharingSettings, Tariff,
+    TwinsSettings, WindowIdle,
+};
 use forebay_sched::{
-    Access, Admission, Batch, Bypass, Decision, GuardMode, Limits, PolicyName, Request, RequestId,
-    Room, SchedulerOptions, build,
+    Access, Admission, Batch, Bypass, ClassOptions, Decision, GuardMode, Limits, PolicyName,
+    Request, RequestId, Room, SchedulerOptions, build,
 };
 use forebay_trace::{
-    Checker, Event, Header, Reader, Recorder, RecorderOptions, Setup, Traced, Workload,
+    Adjustment, Checker, Event, Header, PolicyChoice, Reader, Recorder, RecorderOptions, Setup,
+    Traced, Workload,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
+use proptest::prelude::*;
 
 const OPTIONS: RecorderOptions = RecorderOptions { block_bytes: 16 << 10, blocks: 64 };
 
@@ -17,7 +23,69 @@ fn setup(policy: PolicyName, guard: GuardMode, bypass: Bypass) -> Setup {
     let large_bytes = Some(Bytes::kib(256));
     let options = SchedulerOptions { guard, large_bytes, bypass, queue_requests_max: 40 };
     let limits = Limits { wait_max: Nanos::micros(300), ..Limits::default() };
-    Setup { policy, options, limits, hbrr_quantum: HbrrQuantum::Ranges(4) }
+    Setup { policy, options, limits, hbrr_quantum: HbrrQuantum::Ranges(4), classes: None }
+}
+
+/// The same, shared among classes.
+fn shared(setup: &Setup, discipline: Discipline) -> Setup {
+    let sharing = SharingSettings { discipline, quantum: 16 << 10, ..SharingSettings::default() };
+    let classes = ClassOptions {
+        sharing,
+        classes_max: 3,
+        class_requests_max: 25,
+        // Some are forgotten while it is recorded.
+        idle_max: Nanos::millis(3),
+    };
+    Setup { classes: Some(classes), ..*setup }
+}
+
+const TWINS: Discipline = Discipline::Twins(TwinsSettings {
+    window: Nanos::micros(700),
+    targets: 2,
+    shift: 1,
+    start: Timestamp(5),
+    idle: WindowIdle::LendAfter(Nanos::micros(100)),
+});
+
+/// A change to how classes share, the settings that are refused included.
+fn adjustment(random: &mut SplitMix64, setup: &Setup) -> Adjustment {
+    let class = ClassId(random.below(4) as u32);
+    let group = GroupId(random.below(2) as u32);
+    let wait_max = Nanos(random.below(400_000));
+    let policy = PolicyName::ALL[random.below(PolicyName::ALL.len() as u64) as usize];
+    let choice =
+        PolicyChoice { policy, limits: Limits { wait_max, ..setup.limits }, ..setup.choice() };
+    let mut below = |most| random.below(most);
+    let share = Share {
+        weight: below(5) as u32,
+        ops: (below(3) == 0).then(|| Rate { per_second: 2_000 + below(9_000), burst: below(4) }),
+        bytes: (below(3) == 0).then(|| Rate::bytes(20_000_000 + below(1 << 26))),
+        cost: None,
+        at_limit: if below(3) == 0 { AtLimit::Wait } else { AtLimit::Borrow },
+    };
+    match below(9) {
+        0..4 => {
+            let group = (below(2) == 0).then_some(group);
+            let reservation = below(2) * 1_000_000;
+            Adjustment::Class(class, Some(ClassShare { share, reservation, group }))
+        }
+        4 => Adjustment::Class(class, None),
+        5 => Adjustment::Group(group, (below(4) > 0).then_some(share)),
+        6 => Adjustment::Policy(choice),
+        7 => Adjustment::ClassPolicy(class, choice),
+        _ => {
+            let tariff =
+                Tariff { per_batch: below(9_000), per_request: below(10), per_mib: 1 << 20 };
+            let discipline = [Discipline::Sfq, Discipline::Drr, TWINS][below(3) as usize];
+            Adjustment::Sharing(SharingSettings {
+                discipline,
+                cost: CostModel { write: tariff, ..CostModel::OPS },
+                quantum: 1 + below(1 << 16),
+                lend_below: 1 + below(4) as u32,
+                capacity: (below(2) == 0).then_some(1 << 30),
+            })
+        }
+    }
 }
 
 /// A run by seed: requests that conflict and merge, completions in any order, cancellations,
@@ -85,8 +153,12 @@ fn run(setup: &Setup, seed: u64, steps: usize) -> (Vec<u8>, Vec<u64>) {
                 let place = random.below(waiting.len() as u64) as usize;
                 traced.cancel(now, waiting.swap_remove(place));
             }
+            // Refused ones, too, are refused again.
+            19 if setup.classes.is_some() && random.below(2) == 0 => {
+                _ = traced.adjust(now, &adjustment(&mut random, setup));
+            }
             19 => match random.below(12) {
-                0 => {
+                0 if setup.classes.is_none() => {
                     let name = PolicyName::ALL[random.below(PolicyName::ALL.len() as u64) as usize];
                     traced.switch_policy(now, build(name, &setup.policy_settings()));
                 }
@@ -139,6 +211,124 @@ fn a_recorded_run_replays_to_the_same_decisions_under_every_policy_and_guard() {
             }
         }
     }
+}
+
+#[test]
+fn a_recorded_run_of_classes_replays_to_the_same_decisions_whatever_is_changed() {
+    for (number, policy) in PolicyName::ALL.into_iter().enumerate() {
+        for discipline in [Discipline::Sfq, Discipline::Drr, TWINS] {
+            let setup = shared(&setup(policy, GuardMode::Overlap, Bypass::WhenIdle), discipline);
+            let (bytes, dispatched) = run(&setup, number as u64 * 17 + 3, 2_500);
+            assert!(dispatched.len() > 200, "{policy}: {}", dispatched.len());
+            let recorded = Setup::of(Reader::new(&bytes).unwrap().header()).unwrap();
+            assert_eq!(recorded, setup, "the header says how classes shared");
+            let decisions = check(&bytes, &recorded);
+            assert!(
+                decisions.as_ref().is_ok_and(|count| *count > 700),
+                "{policy} {discipline:?}: {decisions:?}"
+            );
+            let alone = check(&bytes, &Setup { classes: None, ..setup });
+            assert!(alone.is_err(), "without classes it is another scheduler: {policy}");
+        }
+    }
+}
+
+#[test]
+fn a_share_that_is_left_out_diverges() {
+    let setup = setup(PolicyName::ToAgg, GuardMode::Overlap, Bypass::Never);
+    let setup = shared(&setup, Discipline::Sfq);
+    let (bytes, _) = run(&setup, 5, 2_500);
+    let mut checker = Checker::new(setup.scheduler(), setup.policy_settings());
+    let told = Reader::new(&bytes).unwrap().map(Result::unwrap);
+    let mut kept = told.filter(|record| !matches!(record.event, Event::Setting { .. }));
+    assert!(kept.any(|record| checker.check(&record).is_err()));
+}
+
+#[test]
+fn a_setting_that_nobody_can_repeat_ends_the_check_and_is_named() {
+    let setup = setup(PolicyName::To, GuardMode::Overlap, Bypass::Never);
+    for (key, value) in [
+        ("classes.0", "ClassShare { share: Share { weight: 3 } }"),
+        ("class.0", "weight=3 colour=red"),
+        ("class.0", "weight=3 weight=4"),
+        ("sharing", "discipline=sfq cost_read=0,0,1 cost_write=0,0,1 quantum=0 lend_below=1"),
+    ] {
+        let mut traced = Traced::from(setup.scheduler());
+        traced.attach(Recorder::new(OPTIONS, 0));
+        traced.change(Timestamp(3), key, value, |_| ());
+        let (blocks, _) = traced.detach().unwrap().finish();
+        let mut bytes = Header::default().to_bytes();
+        blocks.for_each(|mut block| bytes.extend(block.seal()));
+        let text = check(&bytes, &setup).unwrap_err();
+        assert!(text.contains(key) && text.contains("another version"), "{text}");
+    }
+}
+
+#[test]
+fn a_header_of_a_version_without_sharing_is_one_of_a_scheduler_without_classes() {
+    let setup = setup(PolicyName::To, GuardMode::None, Bypass::Never);
+    let mut header = Header { settings: setup.entries(), ..Header::default() };
+    assert_eq!(header.settings.pop().unwrap(), ("recorded.sharing".into(), "none".into()));
+    assert_eq!(Setup::of(&header), Ok(setup));
+    header.settings.push(("recorded.sharing".into(), "discipline=fair".into()));
+    let error = Setup::of(&header).unwrap_err().to_string();
+    assert!(error.contains("recorded.sharing = 'discipline=fair'"), "{error}");
+}
+
+proptest! {
+    #[test]
+    fn every_change_is_read_as_it_was_spelled(seed in any::<u64>()) {
+        let setup = setup(PolicyName::To, GuardMode::Overlap, Bypass::Never);
+        let adjustment = adjustment(&mut SplitMix64::new(seed), &setup);
+        let (key, value) = (adjustment.key(), adjustment.value());
+        prop_assert_eq!(Adjustment::read(&key, &value), Some(adjustment), "{} = {}", key, value);
+    }
+
+    #[test]
+    fn no_text_is_more_than_not_understood(key in "[a-z0-9.]{0,12}", value in ".{0,60}") {
+        for key in [&*key, "sharing", "policy", "class.1", "group.2", "class.3.policy"] {
+            if let Some(read) = Adjustment::read(key, &value) {
+                prop_assert_eq!(Adjustment::read(&read.key(), &read.value()), Some(read));
+            }
+        }
+    }
+
+    #[test]
+    fn words_in_any_order_and_any_number_of_them_are_read_or_not_but_never_stop_the_reader(
+        words in prop::collection::vec(
+            prop_oneof!["[a-z_]{1,12}=[0-9,/s+]{0,24}", "(weight|ops|bytes|cost|group|quantum|capacity|discipline|policy)=[0-9a-z/+,]{0,24}"],
+            0..8,
+        )
+    ) {
+        let value = words.join(" ");
+        for key in ["sharing", "policy", "class.1", "group.2", "class.3.policy"] {
+            if let Some(read) = Adjustment::read(key, &value) {
+                prop_assert_eq!(Adjustment::read(&read.key(), &read.value()), Some(read));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_longest_change_fits_into_an_event() {
+    let most = Tariff { per_batch: u64::MAX, per_request: u64::MAX, per_mib: u64::MAX };
+    let twins = TwinsSettings {
+        window: Nanos(u64::MAX),
+        targets: u32::MAX,
+        shift: u32::MAX,
+        start: Timestamp(u64::MAX),
+        idle: WindowIdle::LendAfter(Nanos(u64::MAX)),
+    };
+    let sharing = SharingSettings {
+        discipline: Discipline::Twins(twins),
+        cost: CostModel::both(most),
+        quantum: u64::MAX,
+        lend_below: u32::MAX,
+        capacity: Some(u64::MAX),
+    };
+    let adjustment = Adjustment::Sharing(sharing);
+    assert!(adjustment.value().len() <= forebay_trace::TEXT_BYTES_MAX);
+    assert_eq!(Adjustment::read(&adjustment.key(), &adjustment.value()), Some(adjustment));
 }
 
 #[test]

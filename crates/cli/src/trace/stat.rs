@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use forebay_trace::{Pattern, Rows, Spread, Summary};
+use forebay_trace::{Adjustment, Change, Pattern, Rows, Spread, Summary};
 
 use super::{read_file, reader};
 use crate::columns::Columns;
@@ -75,6 +75,9 @@ fn text(summary: &Summary, file_bytes: u64) -> String {
         None => summary.source.clone(),
     };
     line("recorded by", source);
+    if let Some(sharing) = &summary.sharing {
+        line("sharing", words(sharing));
+    }
     let per_event = file_bytes.checked_div(summary.events).unwrap_or(0);
     line(
         "events",
@@ -131,7 +134,7 @@ fn text(summary: &Summary, file_bytes: u64) -> String {
         ),
     );
     for change in &summary.changes {
-        line("changed", format!("{} = {} at {}", change.key, change.value, Length(change.time_ns)));
+        line("changed", changed(change));
     }
     let mut parts = vec![text, times(summary), order(summary), sizes(summary)];
     for (what, rows) in
@@ -141,6 +144,22 @@ fn text(summary: &Summary, file_bytes: u64) -> String {
     }
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
+}
+
+/// A change as people read it; one that an embedder has spelled for itself stays as it is.
+fn changed(change: &Change) -> String {
+    let Change { time_ns, key, class, value } = change;
+    let name = class.as_ref().map_or_else(String::new, |class| format!(" ({class})"));
+    let value = match Adjustment::read(key, value) {
+        Some(_) => words(value),
+        None => value.clone(),
+    };
+    format!("{}: {key}{name}: {value}", Length(*time_ns))
+}
+
+/// `weight=3 group=0` as `weight 3, group 0`.
+fn words(text: &str) -> String {
+    text.split(' ').map(|word| word.replacen('=', " ", 1)).collect::<Vec<_>>().join(", ")
 }
 
 fn per_second(bytes: u64, ns: u64) -> u64 {
