@@ -82,7 +82,7 @@ impl Locked {
             files_count: self.files.count(),
             policy_fault: self.scheduler.policy_fault(),
             classes: all.iter().flat_map(|scheduler| scheduler.classes(now)).collect(),
-            accounts: all.and_then(|scheduler| scheduler.snapshot()),
+            accounts: all.and_then(|scheduler| scheduler.snapshot(now)),
             taken: now,
             detail,
         }

@@ -190,8 +190,8 @@ impl Engine {
     }
 
     /// What classes and files have had; `None` if the scheduler keeps no ledger.
-    pub fn snapshot(&self) -> Option<Snapshot> {
-        self.scheduler.snapshot()
+    pub fn snapshot(&self, now: Timestamp) -> Option<Snapshot> {
+        self.scheduler.snapshot(now)
     }
 
     /// Closes a file once its calls are answered. With `answer_to`, an [`Event::Done`] for that

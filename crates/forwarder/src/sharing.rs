@@ -154,7 +154,9 @@ impl Sharing {
             level => format!("{:?} among {:?}s by {:?}", sharing.discipline, level, sharing.cost)
                 .to_lowercase(),
         };
-        let Some(snapshot) = engine.snapshot() else { return (how, Vec::new(), Vec::new()) };
+        let Some(snapshot) = engine.snapshot(now) else {
+            return (how, Vec::new(), Vec::new());
+        };
         let classes = ledger::classes(&snapshot.classes, &self.classes, &self.class_names, now);
         (how, classes, ledger::files(&snapshot, &self.file_names))
     }
@@ -172,12 +174,13 @@ pub(crate) fn name_of(how: &OpenHow) -> String {
 }
 
 fn keys_of_classes(engine: &Engine) -> Vec<u64> {
-    let snapshot = engine.snapshot();
+    // Whose rows there are does not depend on the time.
+    let snapshot = engine.snapshot(Timestamp(0));
     snapshot.map_or_else(Vec::new, |snapshot| snapshot.classes.keys().collect())
 }
 
 fn keys_of_files(engine: &Engine) -> Vec<u64> {
-    let snapshot = engine.snapshot();
+    let snapshot = engine.snapshot(Timestamp(0));
     snapshot.map_or_else(Vec::new, |snapshot| snapshot.files.keys().collect())
 }
 

@@ -27,6 +27,9 @@ use crate::sharing::{ClassShare, ShareError, ShareStats, Shares, SharingSettings
 /// The class of all requests whose own class has no place. It can be configured like any other.
 pub const OTHER_CLASS: ClassId = ClassId(u32::MAX);
 
+/// Most classes that can be told apart at a time, [`OTHER_CLASS`] not counted.
+pub const CLASSES_MAX: usize = 65_000;
+
 /// Makes the policy of each class.
 pub type PolicySource = Box<dyn FnMut() -> Box<dyn Policy> + Send>;
 
@@ -35,7 +38,7 @@ pub type PolicySource = Box<dyn FnMut() -> Box<dyn Policy> + Send>;
 pub struct ClassOptions {
     /// The discipline, the cost model and the rest.
     pub sharing: SharingSettings,
-    /// Classes that are told apart at a time, [`OTHER_CLASS`] not counted: 1 to 65,000.
+    /// Classes that are told apart at a time, [`OTHER_CLASS`] not counted: 1 to [`CLASSES_MAX`].
     pub classes_max: usize,
     /// After how long an idle class may be forgotten.
     pub idle_max: Nanos,
@@ -153,14 +156,14 @@ pub(crate) struct Class {
     used: Timestamp,
     /// Whether `shares` counts it among those that have something.
     pub(crate) is_ready: bool,
-    /// Whether its policy waits.
+    /// Whether its policy waits, or what it has is not in view.
     pub(crate) is_held: bool,
+    /// Whether it stands in [`Classes::aside`].
+    is_aside: bool,
     /// Its blocked requests in the order of arrival, and some that are not blocked any more.
     pub(crate) waiters: VecDeque<RequestId>,
     pub(crate) is_wanting: bool,
     pub(crate) counts: ClassCounts,
-    /// Throttled time that the ledger has been told.
-    pub(crate) throttled_told: Nanos,
 }
 
 impl Class {
@@ -176,10 +179,10 @@ impl Class {
             used: now,
             is_ready: false,
             is_held: false,
+            is_aside: false,
             waiters: VecDeque::new(),
             is_wanting: false,
             counts: ClassCounts::default(),
-            throttled_told: Nanos::ZERO,
         }
     }
 
@@ -196,6 +199,19 @@ impl Class {
         self.share.share.weight
     }
 }
+
+/// How a request in flight has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// As asked, or with less to read than asked for.
+    Done,
+    /// The store could not do it.
+    Failed,
+}
+
+/// What a request costs at least that asked for as much and moved less. Without it, reads beyond the
+/// end of a file would pass a limit of bytes as often as somebody likes.
+const LEAST_BYTES: Bytes = Bytes(4096);
 
 /// The index of [`OTHER_CLASS`].
 const OTHER: u16 = 0;
@@ -220,8 +236,8 @@ pub(crate) struct Classes {
     pub(crate) latest: Timestamp,
     /// By file: the class whose policy has seen it, [`NO_USER`] or [`MANY_USERS`].
     users: Vec<u16>,
-    /// Classes left aside by the decision that is being made.
-    pub(crate) aside: Vec<u16>,
+    /// Classes that have something in the lane while that is closed.
+    aside: Vec<u16>,
 }
 
 /// No class's policy has seen the file. Places are numbered below this.
@@ -234,7 +250,7 @@ const SEARCH_EVERY: Nanos = Nanos::millis(1);
 
 impl Classes {
     pub(crate) fn new(options: ClassOptions, source: PolicySource) -> Self {
-        assert!((1..=65_000).contains(&options.classes_max), "classes_max is 1 to 65,000");
+        assert!((1..=CLASSES_MAX).contains(&options.classes_max), "classes_max is 1 to 65,000");
         assert!(options.class_requests_max > 0, "class_requests_max is at least 1");
         let mut by_id = OrderedMap::new();
         by_id.insert(OTHER_CLASS.0, OTHER);
@@ -325,7 +341,10 @@ impl Classes {
         let queue = self.new_queue();
         let index = match self.free.pop() {
             Some(index) => {
-                self.places[usize::from(index)] = Class::new(class, now);
+                // The place may still stand in a list.
+                let Class { is_wanting, is_aside, .. } = self.places[usize::from(index)];
+                self.places[usize::from(index)] =
+                    Class { is_wanting, is_aside, ..Class::new(class, now) };
                 queues[usize::from(index)] = queue;
                 index
             }
@@ -359,6 +378,7 @@ impl Classes {
     }
 
     fn forget(&mut self, now: Timestamp, index: u16, queues: &mut [ClassQueue]) {
+        debug_assert!(!self.of(index).is_ready, "a class without requests has no turn");
         let id = self.of(index).id;
         self.shares.remove(now, id);
         self.by_id.remove(id.0);
@@ -463,13 +483,29 @@ impl Classes {
     pub(crate) fn rest(&mut self, now: Timestamp, index: u16) {
         self.latest = now;
         let class = &mut self.places[usize::from(index)];
-        if class.is_ready {
-            (class.is_ready, class.is_held) = (false, false);
-            self.shares.empty(now, class.id);
+        (class.is_ready, class.is_held) = (false, false);
+        self.shares.empty(now, class.id);
+    }
+
+    /// It has something that is not in view: it is woken when the lane opens.
+    pub(crate) fn leave_aside(&mut self, index: u16) {
+        if !core::mem::replace(&mut self.of_mut(index).is_aside, true) {
+            self.aside.push(index);
         }
     }
 
-    /// Its policy waits.
+    /// The lane is open: whoever has been left aside may go.
+    pub(crate) fn open_lane(&mut self, now: Timestamp) {
+        while let Some(index) = self.aside.pop() {
+            let class = self.of_mut(index);
+            class.is_aside = false;
+            if class.is_held {
+                self.wake(now, index);
+            }
+        }
+    }
+
+    /// Its policy waits, or what it has is not in view.
     pub(crate) fn hold(&mut self, now: Timestamp, index: u16, until: Timestamp) {
         self.latest = now;
         let class = &mut self.places[usize::from(index)];
@@ -487,15 +523,17 @@ impl Classes {
         self.shares.charge(now, class.id, work);
     }
 
-    /// A request in flight has ended.
+    /// A request in flight has ended, after `moved` bytes.
     ///
-    /// One that failed stays charged: the device has had its work with it.
+    /// One that failed stays charged: the device has had its work with it. One that moved less
+    /// than it asked for is charged what it moved, but no less than [`LEAST_BYTES`].
     pub(crate) fn complete(
         &mut self,
         now: Timestamp,
         index: u16,
         accepted: &Accepted,
-        moved: Option<Bytes>,
+        moved: Bytes,
+        outcome: Outcome,
     ) {
         self.latest = now;
         let class = &mut self.places[usize::from(index)];
@@ -503,7 +541,11 @@ impl Classes {
         class.counts.completed += 1;
         let charged = charged(accepted);
         let is_sync = accepted.request.access == Access::Sync;
-        let actual = moved.filter(|_| !is_sync).unwrap_or(charged.bytes);
+        let actual = match outcome {
+            _ if is_sync => charged.bytes,
+            Outcome::Done => moved.max(charged.bytes.min(LEAST_BYTES)),
+            Outcome::Failed => moved.max(charged.bytes),
+        };
         if actual != charged.bytes {
             self.shares.amend(now, class.id, charged, Work { bytes: actual, ..charged });
         }

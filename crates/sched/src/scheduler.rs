@@ -28,7 +28,7 @@ use forebay_units::{ByteRange, Bytes, FileIndex, Offset, Timestamp};
 use crate::arm::Arm;
 use crate::book::Book;
 use crate::class_queue::{ClassQueue, LaneView, Names, Turn};
-use crate::classes::Classes;
+use crate::classes::{Classes, Outcome};
 use crate::guard::Guard;
 use crate::policies::checked::Fault;
 use crate::policy::Policy;
@@ -60,10 +60,6 @@ pub struct Scheduler {
     blockers: Vec<u32>,
     stats: Stats,
 }
-
-/// The store could not do it.
-#[derive(Clone, Copy, Debug)]
-struct Failed;
 
 /// How many requests are where.
 #[derive(Clone, Copy, Debug, Default)]
@@ -182,18 +178,20 @@ impl Scheduler {
         turn
     }
 
-    /// A dispatched request has ended well, after `moved` bytes. Unblocks what waited for it.
+    /// A dispatched request has ended well, after `moved` bytes. Unblocks what waited for it. With
+    /// classes, its class is charged what it moved, or 4 KiB of what it asked for if that is more.
     /// Returns the request, or `None` if no request in flight has this id.
     pub fn complete(&mut self, now: Timestamp, id: RequestId, moved: Bytes) -> Option<Accepted> {
-        self.end(now, id, Ok(moved))
+        self.end(now, id, moved, Outcome::Done)
     }
 
-    /// Takes back a request in flight: after `Ok(moved)` bytes, or failed.
+    /// Takes back a request in flight.
     fn end(
         &mut self,
         now: Timestamp,
         id: RequestId,
-        outcome: Result<Bytes, Failed>,
+        moved: Bytes,
+        outcome: Outcome,
     ) -> Option<Accepted> {
         let slot = self.table.find(id)?;
         let state = self.table.state(slot);
@@ -202,7 +200,6 @@ impl Scheduler {
         }
         let accepted = self.table.accepted(slot);
         let index = self.table.class_index(slot);
-        let moved = outcome.unwrap_or(Bytes::ZERO);
         self.queues[usize::from(index)].complete(now, &self.table, &accepted, state, moved);
         self.counts.in_flight -= 1;
         self.stats.completed += 1;
@@ -210,7 +207,7 @@ impl Scheduler {
             book.end(now, &accepted, state, moved);
         }
         if let Some(classes) = &mut self.classes {
-            classes.complete(now, index, &accepted, outcome.ok());
+            classes.complete(now, index, &accepted, moved, outcome);
             classes.let_go(now, index);
             self.settle(now, index);
         }
@@ -218,10 +215,10 @@ impl Scheduler {
         Some(accepted)
     }
 
-    /// A dispatched request has failed. For the order of the others that is the same as success:
-    /// the error is its sender's.
-    pub fn fail(&mut self, now: Timestamp, id: RequestId) -> Option<Accepted> {
-        self.end(now, id, Err(Failed))
+    /// A dispatched request has failed, after `moved` bytes. For the order of the others that is the
+    /// same as success: the error is its sender's. Its class stays charged with all it asked for.
+    pub fn fail(&mut self, now: Timestamp, id: RequestId, moved: Bytes) -> Option<Accepted> {
+        self.end(now, id, moved, Outcome::Failed)
     }
 
     /// Takes back a request that has not been dispatched.
@@ -236,6 +233,8 @@ impl Scheduler {
             self.made_ready.clear();
             self.counts.blocked -= 1;
             self.note_taken_back(now, index, state);
+            // It may have been given a turn for this request's sake alone.
+            self.settle(now, index);
             self.cancel_blocked(slot);
         } else {
             self.queues[usize::from(index)].remove(now, &mut self.table, slot);
@@ -345,6 +344,11 @@ impl Scheduler {
     /// others are still ordered behind.
     pub fn held_count(&self) -> usize {
         self.queued_count() + self.table.tombstone_count()
+    }
+
+    /// How many places of the queue are free.
+    pub fn free_count(&self) -> usize {
+        self.options.queue_requests_max.saturating_sub(self.held_count())
     }
 
     /// How many requests wait for earlier conflicting ones.

@@ -329,3 +329,71 @@ fn a_gap_and_a_batch_beyond_the_cap_are_misshapen() {
         assert!(matches!(policy.fault(), Some(Fault::Shape(_))));
     }
 }
+
+/// A policy that puts everything into one batch, in offset order.
+#[derive(Default)]
+struct AllAtOnce {
+    held: Vec<Accepted>,
+}
+
+impl Policy for AllAtOnce {
+    fn name(&self) -> &'static str {
+        "all at once"
+    }
+
+    fn add(&mut self, _: Timestamp, request: &Accepted) {
+        self.held.push(*request);
+        self.held.sort_by_key(|held| held.request.range.start);
+    }
+
+    fn select(&mut self, _: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+        if self.held.is_empty() {
+            return Selection::Idle;
+        }
+        batch.extend(self.held.drain(..).map(|held| held.id));
+        Selection::Batch
+    }
+
+    fn cancel(&mut self, _: Timestamp, request: &Accepted) -> bool {
+        let count = self.held.len();
+        self.held.retain(|held| held.id != request.id);
+        self.held.len() < count
+    }
+
+    fn drain(&mut self, into: &mut Vec<RequestId>) {
+        self.held.sort_by_key(|held| held.seq);
+        into.extend(self.held.drain(..).map(|held| held.id));
+    }
+
+    fn queued_count(&self) -> usize {
+        self.held.len()
+    }
+}
+
+/// The fault that a batch of such ranges in one file is, with `access`.
+fn fault_of_batch(access: Access, ranges: &[(u64, u64)]) -> Option<Fault> {
+    let options = SchedulerOptions { bypass: Bypass::Never, ..SchedulerOptions::default() };
+    let policy = Checked::new(Box::<AllAtOnce>::default(), Limits::default().into());
+    let mut scheduler = Scheduler::new(options, Box::new(policy));
+    for (tag, &(start, length)) in ranges.iter().enumerate() {
+        let request = Request {
+            tag: tag as u64,
+            file: FileIndex(0),
+            access,
+            range: ByteRange::new(Offset(start), Bytes(length)),
+            client: ClientId(0),
+            class: ClassId(0),
+        };
+        scheduler.submit(Timestamp(0), request, Room::Full).expect("there is room");
+    }
+    assert_eq!(scheduler.next(Timestamp(0), &mut Batch::new()), Decision::Dispatch);
+    scheduler.policy_fault()
+}
+
+#[test]
+fn reads_inside_an_earlier_one_leave_no_gap() {
+    assert_eq!(fault_of_batch(Access::Read, &[(0, 100), (10, 10), (50, 10), (100, 5)]), None);
+    let is_gap = |fault| matches!(fault, Some(Fault::Shape(_)));
+    assert!(is_gap(fault_of_batch(Access::Read, &[(0, 100), (10, 10), (101, 10)])));
+    assert!(is_gap(fault_of_batch(Access::Write, &[(0, 100), (110, 10)])));
+}

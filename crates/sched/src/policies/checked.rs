@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use forebay_units::{Bytes, FileIndex, Nanos, Timestamp};
+use forebay_units::{Bytes, FileIndex, Nanos, Offset, Timestamp};
 
 use crate::policies::to::TimeOrder;
 use crate::policy::{Limits, Policy, Selection};
@@ -162,7 +162,7 @@ impl Checked {
 
     /// Takes what the policy chose off the list; the first thing that is wrong with it.
     fn check_batch(&mut self, batch: &[RequestId]) -> Result<(), Fault> {
-        let mut bytes = Bytes::ZERO;
+        let (mut bytes, mut end_max) = (Bytes::ZERO, Offset(0));
         for &id in batch {
             let Some(accepted) = self.take(id) else {
                 let is_twice = self.taken.iter().any(|taken| taken.id == id);
@@ -172,7 +172,7 @@ impl Checked {
             bytes += request.range.length();
             let fits = self.taken.last().is_none_or(|before| {
                 let before = &before.request;
-                let (start, end) = (request.range.start, before.range.end);
+                let (start, end) = (request.range.start, end_max);
                 let overlaps = request.access == Access::Read && start < end;
                 (before.file, before.class, before.access)
                     == (request.file, request.class, request.access)
@@ -180,6 +180,7 @@ impl Checked {
                     && (start == end || overlaps)
                     && bytes <= self.settings.batch_bytes_max
             });
+            end_max = end_max.max(request.range.end);
             self.taken.push(accepted);
             if !fits {
                 return Err(Fault::Shape(id));

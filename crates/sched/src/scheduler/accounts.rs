@@ -1,8 +1,9 @@
 //! What the scheduler tells its ledger and its classes, and what it says about them.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 
-use forebay_stats::{Ledger, LedgerOptions, Snapshot, Waiting};
+use forebay_stats::{Account, Ledger, LedgerOptions, Snapshot, Waiting};
 use forebay_units::{ClassId, Nanos, Timestamp};
 
 use crate::book::Book;
@@ -21,8 +22,9 @@ impl Scheduler {
         self.book.as_deref_mut().map(|book| &mut book.ledger)
     }
 
-    /// A copy of the ledger, with what waits now; O(live requests + rows).
-    pub fn snapshot(&self) -> Option<Snapshot> {
+    /// A copy of the ledger, with what waits now and what limits have held back until now;
+    /// O(live requests + rows + classes).
+    pub fn snapshot(&self, now: Timestamp) -> Option<Snapshot> {
         let waits = |slot: &u32| {
             matches!(self.table.state(*slot), State::Blocked | State::InPolicy | State::InLane)
         };
@@ -30,7 +32,32 @@ impl Scheduler {
             class: self.table.class(slot),
             arrived: self.table.arrived(slot),
         });
-        Some(self.book.as_deref()?.ledger.snapshot(waiting))
+        let mut snapshot = self.book.as_deref()?.ledger.snapshot(waiting);
+        self.add_throttling(now, &mut snapshot);
+        Some(snapshot)
+    }
+
+    /// Adds the time of throttlings that the ledger has not been told yet.
+    fn add_throttling(&self, now: Timestamp, snapshot: &mut Snapshot) {
+        let Some(classes) = self.classes.as_deref() else { return };
+        let untold = |index| {
+            let class = classes.of(index).id;
+            (u64::from(class.0), classes.shares.untaken_throttled(now, class))
+        };
+        let mut untold: BTreeMap<u64, Nanos> =
+            classes.indices().map(untold).filter(|(_, time)| *time > Nanos::ZERO).collect();
+        let add = |account: &mut Account, time| {
+            account.throttled += 1;
+            account.throttled_time += time;
+        };
+        for row in &mut snapshot.classes.rows {
+            if let Some(time) = untold.remove(&row.key) {
+                add(&mut row.account.account, time);
+            }
+        }
+        for time in untold.into_values() {
+            add(&mut snapshot.classes.other.account, time);
+        }
     }
 
     /// Whether a class has as many requests waiting as it may.
@@ -83,10 +110,9 @@ impl Scheduler {
     pub(super) fn note_throttling(&mut self, now: Timestamp, index: u16) {
         let (Some(classes), Some(book)) = (&mut self.classes, &mut self.book) else { return };
         let class = classes.of(index).id;
-        let all = classes.shares.stats(now, class).unwrap_or_default().throttled_time;
-        let told = core::mem::replace(&mut classes.of_mut(index).throttled_told, all);
-        if all > told {
-            book.ledger.throttled(class, all - told);
+        let time = classes.shares.take_throttled(now, class);
+        if time > Nanos::ZERO {
+            book.ledger.throttled(class, time);
         }
     }
 }

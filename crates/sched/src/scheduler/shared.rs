@@ -48,22 +48,21 @@ impl Scheduler {
         lane: LaneView,
     ) -> Decision {
         self.classes_mut().latest = now;
+        if lane == LaneView::Open {
+            self.classes_mut().open_lane(now);
+        }
         self.seek_boosts(now, lane);
-        let decision = loop {
+        loop {
             match self.classes_mut().shares.pick(now) {
                 Pick::Class(class) => {
                     if self.take_turn(now, class, batch, lane) {
-                        break Decision::Dispatch;
+                        return Decision::Dispatch;
                     }
                 }
-                Pick::Wait { until } if until < NEVER => break Decision::Wait { until },
-                Pick::Wait { .. } | Pick::Idle => break Decision::Idle,
+                Pick::Wait { until } if until < NEVER => return Decision::Wait { until },
+                Pick::Wait { .. } | Pick::Idle => return Decision::Idle,
             }
-        };
-        while let Some(index) = self.classes_mut().aside.pop() {
-            self.classes_mut().wake(now, index);
         }
-        decision
     }
 
     /// Lets a class dispatch; if it does not, it is not picked again before something has changed.
@@ -86,13 +85,19 @@ impl Scheduler {
             self.classes_mut().rest(now, index);
             return false;
         }
+        let is_all_in_view = queue.count_in_view(lane) == queue.ready_count();
         if queue.count_in_view(lane) == 0 {
             self.classes_mut().hold(now, index, NEVER);
-            self.classes_mut().aside.push(index);
+            self.classes_mut().leave_aside(index);
             return false;
         }
         match self.select(now, index, lane, batch) {
-            Turn::Wait { until } => self.classes_mut().hold(now, index, until),
+            Turn::Wait { until } => {
+                self.classes_mut().hold(now, index, until);
+                if !is_all_in_view {
+                    self.classes_mut().leave_aside(index);
+                }
+            }
             Turn::Idle => unreachable!("a class in view has something"),
             Turn::Lane | Turn::Policy => {
                 self.note_throttling(now, index);
@@ -107,12 +112,13 @@ impl Scheduler {
     /// Tells the shares what a removal has left of a class.
     pub(super) fn settle(&mut self, now: Timestamp, index: u16) {
         let ready = self.queues[usize::from(index)].ready_count();
-        if let Some(classes) = &mut self.classes {
-            match ready {
-                0 => classes.rest(now, index),
-                _ if classes.of(index).is_held => classes.wake(now, index),
-                _ => {}
-            }
+        let Some(classes) = &mut self.classes else { return };
+        let class = classes.of(index);
+        if ready == 0 && class.is_ready {
+            classes.rest(now, index);
+            self.note_throttling(now, index);
+        } else if ready > 0 && class.is_held {
+            classes.wake(now, index);
         }
     }
 

@@ -161,6 +161,8 @@ pub(super) struct Node {
     /// It stands in the queue of those to be forgotten.
     pub(super) is_listed: bool,
     pub(super) stats: ShareStats,
+    /// Of its throttled time, what somebody has taken note of.
+    pub(super) throttled_taken: Nanos,
 }
 
 impl Node {
@@ -180,6 +182,7 @@ impl Node {
             is_leaving: false,
             is_listed: false,
             stats: ShareStats::default(),
+            throttled_taken: Nanos::ZERO,
         }
     }
 

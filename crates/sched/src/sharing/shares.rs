@@ -49,7 +49,8 @@ enum Phase {
 /// Shares one device among classes. See the [module](super) for the order of calls.
 ///
 /// A class that is mentioned for the first time has [`ClassShare::default`]: weight 1, no limit, no
-/// group. Every call is O(log n) for n classes, `switch` excepted; a class takes less than 1 KiB.
+/// group. Every call is O(log n) for n classes, `switch` and changing whether a group borrows excepted;
+/// a class takes less than 1 KiB.
 #[derive(Debug)]
 pub struct Shares {
     tree: Tree,
@@ -160,7 +161,8 @@ impl Shares {
     }
 
     /// The class's policy waits for a better batch: leave it out until then, or until it is `ready`
-    /// again. It keeps its turn, and of what it is behind in virtual time at most one quantum.
+    /// again. It keeps its turn, and of what it is behind in virtual time at most one quantum. With
+    /// `Timestamp(u64::MAX)` it is the store that has no room for it: its reservation goes on.
     pub fn hold(&mut self, now: Timestamp, class: ClassId, until: Timestamp) {
         debug_assert!(until > now, "a policy waits into the past");
         let Some(node) = self.find(class) else { return };
@@ -299,6 +301,23 @@ impl Shares {
         self.find(class).map(|node| self.tree.nodes[node].stats_at(now))
     }
 
+    /// Throttled time of the class since this was asked last.
+    pub(crate) fn take_throttled(&mut self, now: Timestamp, class: ClassId) -> Nanos {
+        let time = self.untaken_throttled(now, class);
+        if let Some(node) = self.find(class) {
+            self.tree.nodes[node].throttled_taken += time;
+        }
+        time
+    }
+
+    /// The same, to be asked again.
+    pub(crate) fn untaken_throttled(&self, now: Timestamp, class: ClassId) -> Nanos {
+        self.find(class).map_or(Nanos::ZERO, |node| {
+            let node = &self.tree.nodes[node];
+            node.stats_at(now).throttled_time - node.throttled_taken
+        })
+    }
+
     /// What the group has had, all its classes together; `None` if it is not known.
     pub fn group_stats(&self, now: Timestamp, group: GroupId) -> Option<ShareStats> {
         let node = self.tree.names.get(Name::Group(group))?;
@@ -363,11 +382,18 @@ impl Shares {
     }
 
     fn configure_node(&mut self, now: Timestamp, node: NodeIndex, share: Share) {
+        // What was picked was picked under the old share.
+        self.picked = None;
         self.tree.reweigh(node, share.weight);
         let this = &mut self.tree.nodes[node];
+        let was_soft = this.is_soft();
         this.share = share;
         this.buckets.configure(now, &share);
         self.tree.refile_sleeper(now, node);
+        let this = &self.tree.nodes[node];
+        if !this.is_class() && this.is_soft() != was_soft {
+            self.tree.refile_children(now, node);
+        }
     }
 
     fn remove_name(&mut self, now: Timestamp, name: Name) -> Option<ShareStats> {

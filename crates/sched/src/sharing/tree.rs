@@ -12,6 +12,7 @@
 //! Limits are looked at only when a node's turn comes, so a charge never searches for whom it stops.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use forebay_units::{Nanos, Timestamp};
 
@@ -20,6 +21,9 @@ use super::settings::{Discipline, SharingSettings};
 use super::{drr, sfq};
 use crate::ordered_map::OrderedMap;
 use crate::pool::Pool;
+
+/// The end of a hold that only a call ends.
+const NEVER: Timestamp = Timestamp(u64::MAX);
 
 /// The node above all others.
 pub(super) const ROOT: NodeIndex = 0;
@@ -123,13 +127,14 @@ impl Tree {
     pub(super) fn enter(&mut self, now: Timestamp, node: NodeIndex) {
         let parent = self.nodes[node].parent;
         let was_held = matches!(self.nodes[node].state, State::Held { .. });
+        let was_aside = self.nodes[node].state == State::Held { until: NEVER };
         if !self.keeps_place(node, was_held) {
             self.nodes[node].turn.seq = self.take_seq();
         }
         self.align(node, was_held);
         let this = &mut self.nodes[node];
-        // Who was left aside for no time is as if it had not been.
-        if !was_held || this.since < now {
+        // Who was held for no time is as if it had not been, and who was left aside has wanted to go.
+        if !was_held || (this.since < now && !was_aside) {
             this.reservation.enter(now);
         }
         self.set_state(now, node, State::Queued);
@@ -163,7 +168,7 @@ impl Tree {
             if above.family.queued == 0 && above.state == State::Queued {
                 // A group follows its last child. If that is only held, the group keeps its tag as well.
                 let follows = match state {
-                    State::Held { .. } => State::Held { until: Timestamp(u64::MAX) },
+                    State::Held { .. } => State::Held { until: NEVER },
                     _ => State::Away,
                 };
                 self.leave(now, parent, follows);
@@ -258,6 +263,16 @@ impl Tree {
         if let State::Throttled { since, .. } = self.nodes[node].state {
             let until = self.nodes[node].buckets.free_at().max(now + Nanos(1));
             self.set_state(now, node, State::Throttled { until, since });
+        }
+    }
+
+    /// Files the throttled children of a node anew, once it may borrow or no longer may; O(n log n).
+    pub(super) fn refile_children(&mut self, now: Timestamp, parent: NodeIndex) {
+        let nodes: Vec<NodeIndex> = self.names.iter().map(|(_, node)| node).collect();
+        for node in nodes {
+            if self.nodes[node].parent == parent {
+                self.refile_sleeper(now, node);
+            }
         }
     }
 

@@ -87,7 +87,7 @@ fn a_throttled_write_that_holds_up_a_read_goes_in_the_readers_turn_and_is_charge
         // It has gone early, so what its class asks for next goes late: nothing was free.
         until_left(&mut scheduler, &mut now, other);
         assert!(now >= Timestamp(Nanos::millis(1_990).0), "{policy}: at {now:?}");
-        let snapshot = scheduler.snapshot().expect("it is kept");
+        let snapshot = scheduler.snapshot(now).expect("it is kept");
         let row = |class: ClassId| {
             let mut rows = snapshot.classes.rows.iter();
             &rows.find(|row| row.key == u64::from(class.0)).expect("it is known").account

@@ -189,7 +189,10 @@ fn the_ledger_adds_up_to_the_counters() {
                 build(PolicyName::ToAgg, &PolicySettings::default()),
             ),
         };
-        assert!(scheduler.snapshot().is_none(), "there is no ledger unless one is kept");
+        assert!(
+            scheduler.snapshot(Timestamp(0)).is_none(),
+            "there is no ledger unless one is kept"
+        );
         scheduler.keep_ledger(LedgerOptions::default());
         let mut now = Timestamp(0);
         for round in 0..50 {
@@ -204,7 +207,7 @@ fn the_ledger_adds_up_to_the_counters() {
             }
         }
         submit(&mut scheduler, now, read(2, 1_000));
-        let (stats, snapshot) = (scheduler.stats(), scheduler.snapshot().expect("it is kept"));
+        let (stats, snapshot) = (scheduler.stats(), scheduler.snapshot(now).expect("it is kept"));
         let total = snapshot.total();
         assert_eq!(total.requests(), stats.completed);
         assert_eq!(total.bytes(), Bytes(300 * 8192));

@@ -142,6 +142,7 @@ impl Driver {
                 self.submit(request, if room { Room::Free } else { Room::Full })
             }
             Op::Next => _ = self.ask(),
+            Op::NextFromPolicy => self.ask_policy(),
             Op::Complete(number) => {
                 if let Some(seq) = self.pick(number, |known| known.place == Place::InFlight) {
                     self.complete(seq);
@@ -153,6 +154,7 @@ impl Driver {
                 }
             }
             Op::Switch(number) => self.switch(any_policy(number), number),
+            Op::Share(number) => self.share(number),
             Op::Sleep(nanos) => self.now = self.now + Nanos(nanos),
         }
     }
@@ -174,6 +176,26 @@ impl Driver {
             },
         };
         assert_eq!(old.queued_count(), 0, "the old policy is empty");
+    }
+
+    /// Another share for one class where classes are behind limits; without one it may be forgotten.
+    fn share(&mut self, number: usize) {
+        if !matches!(self.sharing, Sharing::Drr | Sharing::Tight) {
+            return;
+        }
+        let (class, now) = (ClassId(number as u32 % CLASSES), self.now);
+        let number = number / CLASSES as usize;
+        if number.is_multiple_of(2) {
+            self.scheduler.release_class(now, class).expect("it has classes");
+            return;
+        }
+        let limit = Rate { per_second: 1 << 20, burst: 0 };
+        let at_limit = if number % 4 == 1 { AtLimit::Wait } else { AtLimit::Borrow };
+        let share = Share { bytes: Some(limit), at_limit, ..Share::default() };
+        let reservation = if number % 8 > 4 { 1 << 20 } else { 0 };
+        let share = ClassShare { share, reservation, ..ClassShare::default() };
+        let configured = self.scheduler.configure_class(now, class, share);
+        assert!(configured.is_ok() || self.sharing == Sharing::Tight, "{configured:?}");
     }
 
     /// The seq of some request that is as asked for.
@@ -222,6 +244,22 @@ impl Driver {
         }
         self.batch = batch;
         decision
+    }
+
+    /// Asks as a store does that has room for small requests only.
+    fn ask_policy(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        let decision = self.scheduler.next_from_policy(self.now, &mut batch);
+        self.trace.push(format!("{decision:?} {:?}", batch.members()));
+        match decision {
+            Decision::Dispatch => {
+                self.check_batch(&batch);
+                batch.members().iter().for_each(|accepted| self.leave(accepted));
+            }
+            Decision::Wait { until } => assert!(until > self.now, "a wait ends after it begins"),
+            Decision::Idle => {}
+        }
+        self.batch = batch;
     }
 
     pub fn complete(&mut self, seq: usize) {

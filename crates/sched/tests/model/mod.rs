@@ -34,12 +34,16 @@ pub enum Op {
     Submit(Request, bool),
     /// Asks for a decision.
     Next,
+    /// Asks for a decision of the policy alone.
+    NextFromPolicy,
     /// Completes one request in flight.
     Complete(usize),
     /// Cancels one request, alive or not.
     Cancel(usize),
     /// Puts another policy in charge.
     Switch(usize),
+    /// Gives a class behind limits another share, or takes it back.
+    Share(usize),
     /// Lets time pass.
     Sleep(u64),
 }
@@ -71,9 +75,11 @@ pub fn ops(length_max: usize) -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         8 => (request(), any::<bool>()).prop_map(|(request, room)| Op::Submit(request, room)),
         4 => Just(Op::Next),
+        1 => Just(Op::NextFromPolicy),
         4 => any::<usize>().prop_map(Op::Complete),
         2 => any::<usize>().prop_map(Op::Cancel),
         1 => any::<usize>().prop_map(Op::Switch),
+        2 => any::<usize>().prop_map(Op::Share),
         1 => (1..2_000_000u64).prop_map(Op::Sleep),
     ];
     proptest::collection::vec(op, 1..length_max)

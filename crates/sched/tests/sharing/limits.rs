@@ -468,3 +468,25 @@ fn the_largest_numbers_do_not_overflow() {
         }
     }
 }
+
+#[test]
+fn a_group_made_soft_lets_its_throttled_classes_borrow() {
+    let mut shares = Shares::new(settings(Discipline::Sfq));
+    let mut soft = hard(None, Some(Rate { per_second: 1, burst: 0 }));
+    (soft.group, soft.share.at_limit) = (Some(GroupId(1)), AtLimit::Borrow);
+    let group = |at_limit| Share { at_limit, ..Share::default() };
+    shares.configure_group(Timestamp(0), GroupId(1), group(AtLimit::Wait)).expect("in range");
+    shares.configure(Timestamp(0), ClassId(0), soft).expect("it is in range");
+    shares.ready(Timestamp(0), ClassId(0));
+    assert_eq!(shares.pick(Timestamp(0)), Pick::Class(ClassId(0)));
+    shares.charge(Timestamp(0), ClassId(0), read(1_000));
+    shares.complete(Timestamp(0), ClassId(0), 1);
+    assert!(matches!(shares.pick(Timestamp(1)), Pick::Wait { .. }), "the group is hard");
+    shares.configure_group(Timestamp(2), GroupId(1), group(AtLimit::Borrow)).expect("in range");
+    assert_eq!(shares.pick(Timestamp(2)), Pick::Class(ClassId(0)), "the device would idle");
+    // Hard again, and soft because nobody says otherwise any more.
+    shares.configure_group(Timestamp(3), GroupId(1), group(AtLimit::Wait)).expect("in range");
+    assert!(matches!(shares.pick(Timestamp(3)), Pick::Wait { .. }));
+    assert!(shares.remove_group(Timestamp(4), GroupId(1)).is_some());
+    assert_eq!(shares.pick(Timestamp(4)), Pick::Class(ClassId(0)));
+}

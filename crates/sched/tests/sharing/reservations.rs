@@ -204,3 +204,14 @@ fn a_reservation_in_a_group_is_kept_within_the_groups_limit() {
         assert!((low..=high).contains(&part), "{limit:?}: {part}");
     }
 }
+
+#[test]
+fn who_loses_its_reservation_between_turn_and_charge_is_charged_to_its_weight() {
+    let mut shares = shares(Discipline::Sfq, &[reserved(1, 1_000)]);
+    shares.ready(Timestamp(0), ClassId(0));
+    assert_eq!(shares.pick(Timestamp(0)), Pick::Class(ClassId(0)));
+    shares.configure(Timestamp(0), ClassId(0), reserved(1, 0)).expect("it is in range");
+    shares.charge(Timestamp(0), ClassId(0), read(1_000));
+    let stats = shares.stats(Timestamp(0), ClassId(0)).expect("it is known");
+    assert_eq!((stats.batches, stats.reserved), (1, 0));
+}

@@ -338,7 +338,7 @@ impl Run {
         self.checked.failed += u64::from(fails);
         let moved = Bytes((half.end - all.start) as u64 * GRAIN.0);
         let ended = match fails && self.random.below(2) == 0 {
-            true => self.scheduler.fail(self.now, accepted.id),
+            true => self.scheduler.fail(self.now, accepted.id, moved),
             false => self.scheduler.complete(self.now, accepted.id, moved),
         };
         if ended != Some(accepted) {

@@ -30,7 +30,7 @@ impl World {
                 (false, false) => length,
             };
             let ended = match fails {
-                true => it.scheduler.fail(self.now, id),
+                true => it.scheduler.fail(self.now, id, moved),
                 false => it.scheduler.complete(self.now, id, moved),
             };
             debug_assert!(ended.is_some(), "what is in flight completes once");
