@@ -2,8 +2,8 @@
 //!
 //! Blocks of `make` commands run in the repository with `FOREBAY_DEMO_QUICK=1`, which makes the
 //! demonstration a matter of seconds. `make test` itself is left out: this test is part of it, and
-//! it would never end. All other blocks run in a directory with a copy of `docs`, in the order in
-//! which they stand, with the `forebay` just built.
+//! it would never end. All other blocks run in a directory with copies of `docs` and `scenarios`, in the
+//! order in which they stand, with the `forebay` just built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,16 +59,22 @@ fn is_make(block: &str) -> bool {
     block.starts_with("make ")
 }
 
+/// The files of a folder, without its folders.
+fn copy_files(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
 #[test]
 fn the_commands_for_users_work() {
     let folder = tempfile::tempdir().unwrap();
-    let docs = folder.path().join("docs");
-    std::fs::create_dir(&docs).unwrap();
-    for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_file() {
-            std::fs::copy(entry.path(), docs.join(entry.file_name())).unwrap();
-        }
+    for name in ["docs", "scenarios"] {
+        copy_files(&repository().join(name), &folder.path().join(name));
     }
     let blocks: Vec<String> =
         blocks(&readme()).into_iter().filter(|block| !is_make(block)).collect();
