@@ -16,39 +16,30 @@ mod choose;
 mod open_file;
 mod read_ahead;
 mod ring;
+mod sweeps;
 mod sys;
 mod threads;
 mod work;
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use forebay_engine::store::{Attributes, Io, OpenHow, Opened, Operation, Store, StoreFile, Wake};
-use forebay_units::{Bytes, FileId, Offset, Timestamp};
+use forebay_units::{Bytes, Timestamp};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use self::carrier::Carrier;
 use self::open_file::OpenFile;
-use self::read_ahead::ReadAhead;
 use self::ring::RingCarrier;
+use self::sweeps::Sweeps;
 use self::threads::Threads;
 use self::work::{Next, Work};
 use crate::slab::Slab;
 
 /// Calls in progress that keep a disk busy without taking the choice of order away from the scheduler.
 const DEPTH_DEFAULT: usize = 8;
-
-/// Names advice that the store gives on its own; no engine has as many calls as to use it.
-const READ_AHEAD: u64 = u64::MAX;
-
-/// `POSIX_FADV_WILLNEED`.
-const WILL_NEED: u32 = 3;
-
-/// Files whose reading is remembered.
-const SWEEPS_MAX: usize = 4096;
 
 /// How calls are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,8 +79,7 @@ pub struct PosixStore {
     carrier: Box<dyn Carrier>,
     /// Calls that were refused before anything was done.
     refused: Vec<Io>,
-    /// By what a file is: its readers have descriptors of their own.
-    read_ahead: HashMap<FileId, ReadAhead>,
+    sweeps: Sweeps,
     counts: Counts,
 }
 
@@ -102,7 +92,6 @@ struct Counts {
     bytes_written: u64,
     cache_hits: u64,
     cache_misses: u64,
-    ahead_bytes: u64,
 }
 
 impl PosixStore {
@@ -132,32 +121,9 @@ impl PosixStore {
             files: Slab::default(),
             carrier,
             refused: Vec::new(),
-            read_ahead: HashMap::new(),
+            sweeps: Sweeps::default(),
             counts: Counts::default(),
         })
-    }
-
-    /// Has the kernel read ahead of a read that goes through the page cache.
-    fn read_ahead(&mut self, file: &Arc<OpenFile>, offset: Offset, length: Bytes) {
-        if self.read_ahead.len() >= SWEEPS_MAX && !self.read_ahead.contains_key(&file.id()) {
-            // What is forgotten is found out anew in two reads.
-            self.read_ahead.clear();
-        }
-        let sweep = self.read_ahead.entry(file.id()).or_default();
-        let Some(range) = sweep.read(offset.0, (offset + length).0) else { return };
-        self.counts.ahead_bytes += range.end - range.start;
-        for piece in read_ahead::pieces(range) {
-            let (offset, length) = (Offset(piece.start), Bytes(piece.end - piece.start));
-            let io = Io {
-                token: READ_AHEAD,
-                files: Vec::new(),
-                operation: Operation::Advise { advice: WILL_NEED, offset, length },
-                buffers: Vec::new(),
-                outcome: Ok(Bytes::ZERO),
-                end: Offset(0),
-            };
-            self.carrier.start(Work::new(io, Arc::clone(file)));
-        }
     }
 
     fn count(&mut self, io: &Io) {
@@ -185,19 +151,23 @@ impl Store for PosixStore {
     /// For a descriptor `EBADF` if it is `O_PATH`. For a path `EXDEV` when it leaves the export, `ELOOP` for a
     /// magic link, `EACCES` when nothing is exported. For both `EINVAL` for anything but a regular file.
     fn open(&mut self, how: OpenHow) -> Result<Opened, Errno> {
-        let (file, id) = match how {
+        let (mut file, id) = match how {
             OpenHow::Descriptor(descriptor) => OpenFile::from_descriptor(descriptor)?,
             OpenHow::Beneath { path, flags } => {
                 let export = self.export.as_ref().ok_or(Errno::ACCESS)?;
                 OpenFile::beneath(export.as_fd(), &path, flags)?
             }
         };
+        file.set_sweep(self.sweeps.open(id));
         Ok(Opened { file: StoreFile(self.files.insert(Arc::new(file))), id })
     }
 
     fn close(&mut self, file: StoreFile) {
         let was_open = self.files.remove(file.0);
         debug_assert!(was_open.is_some(), "{file:?} is not open");
+        if let Some(file) = was_open {
+            self.sweeps.close(&file);
+        }
     }
 
     fn attributes(&mut self, file: StoreFile) -> Result<Attributes, Errno> {
@@ -224,6 +194,11 @@ impl Store for PosixStore {
             return Err(io);
         }
         let mut work = Work::new(io, file);
+        let range = work.range();
+        if !self.sweeps.may_try(&work.file, &range) {
+            self.counts.cache_misses += 1;
+            return Err(work.io);
+        }
         let mut next = work.begin();
         while next == Next::Step {
             match blocking::make_call(&mut work, ReadWriteFlags::NOWAIT) {
@@ -233,6 +208,7 @@ impl Store for PosixStore {
                         work.file.set_always_waits();
                     }
                     self.counts.cache_misses += 1;
+                    self.sweeps.missed(&work.file);
                     return Err(work.io);
                 }
             }
@@ -240,8 +216,8 @@ impl Store for PosixStore {
         self.counts.cache_hits += 1;
         self.count(&work.io);
         // A sweep whose pages are all there already would otherwise run into the end of them.
-        if let Operation::Read(offset) = work.io.operation {
-            self.read_ahead(&work.file, offset, work.io.outcome.unwrap_or_default());
+        if let Some(advice) = self.sweeps.hit(&work.file, &range) {
+            self.carrier.start(advice);
         }
         Ok(work.io)
     }
@@ -253,13 +229,14 @@ impl Store for PosixStore {
     fn start(&mut self, _now: Timestamp, mut io: Io) {
         match choose::file_for(&self.files, &io.files, io.operation) {
             Ok(file) => {
-                if let Operation::Read(offset) = io.operation
-                    && !file.is_direct()
-                {
-                    let length = io.buffers.iter().map(|buffer| buffer.len() as u64).sum();
-                    self.read_ahead(&file, offset, Bytes(length));
+                let goes_through_cache = !file.is_direct();
+                let work = Work::new(io, file);
+                if goes_through_cache && matches!(work.io.operation, Operation::Read(_)) {
+                    let range = work.range();
+                    self.sweeps.read(work, &range, |work| self.carrier.start(work));
+                } else {
+                    self.carrier.start(work);
                 }
-                self.carrier.start(Work::new(io, file));
             }
             Err(errno) => {
                 io.outcome = Err(errno);
@@ -276,8 +253,11 @@ impl Store for PosixStore {
         let first = finished.len();
         finished.append(&mut self.refused);
         self.carrier.take_finished(finished);
-        // Advice of our own is nobody's: whether it was taken shows in what is in the cache.
-        finished.retain(|io| io.token != READ_AHEAD);
+        let count = finished.len();
+        finished.retain(|io| !self.sweeps.is_own(io, |work| self.carrier.start(work)));
+        if finished.len() < count {
+            self.carrier.flush();
+        }
         for io in &finished[first..] {
             self.count(io);
         }
@@ -305,7 +285,8 @@ impl Store for PosixStore {
             ("bytes_written", counts.bytes_written),
             ("cache_hits", counts.cache_hits),
             ("cache_misses", counts.cache_misses),
-            ("ahead_bytes", counts.ahead_bytes),
+            ("ahead_bytes", self.sweeps.counts().ahead_bytes),
+            ("ahead_held", self.sweeps.counts().held),
         ]
     }
 }

@@ -27,11 +27,12 @@ const OPEN_TRIES_MAX: usize = 16;
 #[derive(Debug)]
 pub(super) struct OpenFile {
     descriptor: OwnedFd,
-    id: FileId,
     /// The status flags (`OFlags`) as last seen.
     flags: AtomicU32,
     /// Set once the file system has said that it cannot try a read without waiting.
     always_waits: AtomicBool,
+    /// The number of the sweep over the file.
+    sweep: u32,
 }
 
 impl OpenFile {
@@ -46,7 +47,7 @@ impl OpenFile {
         }
         let id = regular_file_id(&descriptor)?;
         let flags = AtomicU32::new(flags.bits());
-        Ok((Self { descriptor, id, flags, always_waits: AtomicBool::new(false) }, id))
+        Ok((Self { descriptor, flags, always_waits: AtomicBool::new(false), sweep: 0 }, id))
     }
 
     /// Opens `path` below `root`, following links as far as they stay there.
@@ -100,9 +101,14 @@ impl OpenFile {
         self.flags().contains(OFlags::APPEND)
     }
 
-    /// What it is, whoever opened it.
-    pub(super) fn id(&self) -> FileId {
-        self.id
+    /// The number of the sweep over the file, which all its open files share.
+    pub(super) fn sweep(&self) -> u32 {
+        self.sweep
+    }
+
+    /// Gives it its number.
+    pub(super) fn set_sweep(&mut self, number: u32) {
+        self.sweep = number;
     }
 
     /// Whether it goes around the page cache.

@@ -4,6 +4,7 @@
 //! until its completion is popped, so the buffers, the vector of slices and the file that the
 //! kernel uses meanwhile stay where they are and nobody else looks at them.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use io_uring::types::{Fd, FsyncFlags};
@@ -23,6 +24,34 @@ pub(super) fn inode_generation(file: impl AsFd) -> Result<u64, Errno> {
     // SAFETY: the call writes an `int`, or by its number at most a `long`; eight bytes hold either.
     unsafe { ioctl::ioctl(file, ioctl::Updater::<GET_VERSION, [u32; 2]>::new(&mut generation)) }?;
     Ok(u64::from(generation[0]))
+}
+
+/// `cachestat(2)`, since Linux 6.5; by its number, which is the same on all machines but Alpha.
+const CACHESTAT: std::ffi::c_long = 451;
+
+/// `struct cachestat` of `<linux/mman.h>`.
+#[derive(Default)]
+#[repr(C)]
+struct CacheStat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+/// How many pages of `range`, which is not empty, the page cache has, those included that are being read.
+///
+/// # Errors
+/// `ENOSYS` before Linux 6.5, `EPERM` for a file that this process could not write, `EOPNOTSUPP`.
+pub(super) fn cached_pages(file: impl AsFd, range: &Range<u64>) -> Result<u64, Errno> {
+    let descriptor = file.as_fd().as_raw_fd();
+    let range = [range.start, range.end - range.start];
+    let mut found = CacheStat::default();
+    // SAFETY: the kernel reads two 64-bit numbers (`struct cachestat_range`) and writes the five of
+    // `struct cachestat`; both are alive for the call.
+    let result = unsafe { libc::syscall(CACHESTAT, descriptor, &range, &mut found, 0) };
+    if result == 0 { Ok(found.cached) } else { Err(errno(std::io::Error::last_os_error())) }
 }
 
 /// `struct iovec`: a pointer and a length, in this order (POSIX `<sys/uio.h>`).

@@ -4,6 +4,7 @@
 //! the middle, an interruption. Whoever carries it out makes the system call for the next
 //! [`Step`], reports the result to [`Work::advance`], and goes on until it says [`Next::Finished`].
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_engine::store::{Io, Operation};
@@ -65,6 +66,16 @@ impl Work {
     pub(super) fn new(io: Io, file: Arc<OpenFile>) -> Self {
         let total_bytes = io.buffers.iter().map(|buffer| buffer.len() as u64).sum();
         Self { io, file, done_bytes: 0, total_bytes, retries: 0 }
+    }
+
+    /// Where a read or write is in the file; nothing for other calls.
+    pub(super) fn range(&self) -> Range<u64> {
+        match self.io.operation {
+            Operation::Read(offset) | Operation::Write(offset) => {
+                offset.0..offset.0.saturating_add(self.total_bytes)
+            }
+            _ => 0..0,
+        }
     }
 
     /// What to do first: a call that moves no bytes is over before any system call.
