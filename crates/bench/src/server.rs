@@ -68,6 +68,17 @@ impl Server {
             .map_err(|error| Error::failed(format!("forebay status: {error}")))
     }
 
+    /// The most memory that it has had resident so far, in bytes.
+    pub(crate) fn resident_peak(&self) -> Result<u64, Error> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+        // proc_pid_status(5): "VmHWM:      1234 kB", a kB being 1,024 bytes.
+        let found =
+            text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
+        let kib: Option<u64> = found.and_then(|number| number.parse().ok());
+        kib.map(|kib| kib << 10).ok_or_else(|| Error::failed(format!("{path} has no VmHWM")))
+    }
+
     /// Lets it finish and waits for its end.
     pub(crate) fn stop(mut self) -> Result<(), Error> {
         self.signal(Signal::TERM);

@@ -97,12 +97,16 @@ impl Peer for Forebay {
     fn stop(&mut self, bytes: u64) -> Result<Value, Error> {
         let Some(mut running) = self.running.take() else { return Ok(Value::Null) };
         let status = running.server.status()?;
+        let resident_peak = running.server.resident_peak()?;
         running.server.stop()?;
         let moved = status.calls.read_bytes + status.calls.written_bytes;
         if moved != bytes {
             let text = format!("{moved} of {bytes} bytes went through the forwarder");
             return Err(Error::failed(format!("{}: {text}; the rest bypassed it", self.name())));
         }
-        serde_json::to_value(status).map_err(|error| Error::failed(error.to_string()))
+        let mut counters =
+            serde_json::to_value(status).map_err(|error| Error::failed(error.to_string()))?;
+        counters["resident_peak_bytes"] = resident_peak.into();
+        Ok(counters)
     }
 }
