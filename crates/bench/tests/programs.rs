@@ -98,3 +98,19 @@ fn the_other_end_of_a_socket_sinks_sends_and_echoes() {
         assert!(child.wait().unwrap().success(), "{mode}");
     }
 }
+
+/// Against the headers as they are, so that a change of an interface is noticed here.
+#[test]
+fn the_drivers_of_the_library_suite_compile_without_a_word() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for driver in ["forebay.c", "agios.c"] {
+        let mut compile = Command::new("cc");
+        compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-c", "-o", "/dev/null"]);
+        compile.arg("-I").arg(here.join("../capi/include"));
+        compile.arg("-I").arg(here.join("../agios/include"));
+        compile.arg(here.join("src/library/programs").join(driver));
+        let output = compile.output().expect("cc; see scripts/install-deps");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{driver}: {said}");
+    }
+}

@@ -10,9 +10,6 @@ use crate::error::Error;
 use crate::progress::Track;
 use crate::report::{Report, Row, median};
 
-/// Rounds of plain, with accounts, and with a trace, in turns in one process.
-const ROUNDS: usize = 9;
-
 /// Column of the overheads: one producer, so that nothing but the library's own work is timed.
 const OVERHEAD_COLUMN: usize = 1;
 
@@ -87,7 +84,7 @@ fn overhead(
     report: &mut Report,
 ) -> Result<Vec<Row>, Error> {
     let mut arguments = work_arguments(policy, &COLUMNS[OVERHEAD_COLUMN], extent.requests / 2);
-    arguments.extend(["mode=overhead".to_owned(), format!("rounds={ROUNDS}")]);
+    arguments.extend(["mode=overhead".to_owned(), format!("rounds={}", extent.rounds)]);
     let printed: Overhead = drivers.forebay(&arguments)?;
     let parameters = [("policy", json!(policy.as_str()))];
     let row = |name, with: &[f64]| {

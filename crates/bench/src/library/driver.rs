@@ -26,6 +26,9 @@ const SOURCES: [(&str, &str); 5] = [
 /// After how many seconds a cell counts as not finished, as it did for AGIOS.
 const SECONDS_MAX: u32 = 20;
 
+/// The same for a program that does more than a cell.
+const SECONDS_MAX_BESIDE: u32 = 120;
+
 /// What ends a driver then, on every Linux.
 const SIGALRM: i32 = 14;
 
@@ -101,15 +104,16 @@ impl Drivers {
         if cell.library == Library::Agios {
             arguments.push(format!("path={}", self.configuration(cell.row)?.display()));
         }
-        self.run(cell.library, &arguments)
+        self.run(cell.library, &arguments, SECONDS_MAX)
     }
 
     /// Runs the driver of libforebay in another of its modes.
     pub(crate) fn forebay<T: DeserializeOwned>(&self, arguments: &[String]) -> Result<T, Error> {
         let path = format!("path={}", self.path("trace").display());
         let arguments: Vec<String> = arguments.iter().cloned().chain([path]).collect();
-        self.run(Library::Forebay, &arguments)?.ok_or_else(|| {
-            Error::failed(format!("not finished after {SECONDS_MAX} s: {}", arguments.join(" ")))
+        self.run(Library::Forebay, &arguments, SECONDS_MAX_BESIDE)?.ok_or_else(|| {
+            let arguments = arguments.join(" ");
+            Error::failed(format!("not finished after {SECONDS_MAX_BESIDE} s: {arguments}"))
         })
     }
 
@@ -117,9 +121,10 @@ impl Drivers {
         &self,
         library: Library,
         arguments: &[String],
+        seconds_max: u32,
     ) -> Result<Option<T>, Error> {
         let mut command = Command::new(self.driver(library));
-        command.args(arguments).arg(format!("seconds_max={SECONDS_MAX}"));
+        command.args(arguments).arg(format!("seconds_max={seconds_max}"));
         let output = command.output().map_err(Error::io(format!("{command:?}")))?;
         if output.status.signal() == Some(SIGALRM) {
             return Ok(None);

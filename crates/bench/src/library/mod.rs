@@ -31,10 +31,14 @@ struct Extent {
     /// Of the drop-in, which calls back from a thread of its own.
     requests_agios: u64,
     repetitions: usize,
+    /// Rounds of plain, with accounts, and with a trace, in turns in one process.
+    rounds: usize,
 }
 
-const WHOLE: Extent = Extent { requests: 1_000_000, requests_agios: 200_000, repetitions: 3 };
-const QUICK: Extent = Extent { requests: 100_000, requests_agios: 20_000, repetitions: 1 };
+const WHOLE: Extent =
+    Extent { requests: 1_000_000, requests_agios: 200_000, repetitions: 3, rounds: 9 };
+const QUICK: Extent =
+    Extent { requests: 100_000, requests_agios: 20_000, repetitions: 1, rounds: 3 };
 
 /// Runs the suite.
 pub(crate) fn run(
