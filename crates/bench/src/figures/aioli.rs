@@ -73,7 +73,7 @@ impl Way {
         }
     }
 
-    fn peer(self) -> Box<dyn Peer> {
+    pub(super) fn peer(self) -> Box<dyn Peer> {
         let unix = |flags: &[&str]| {
             let peer = Forebay::new(Transport::Unix, Caching::Buffered, flags);
             Box::new(peer) as Box<dyn Peer>

@@ -61,7 +61,7 @@ pub(crate) fn run(
 }
 
 /// Every case so often, shuffled.
-fn order(cases: usize, repetitions: usize, random: &mut SplitMix64) -> Vec<usize> {
+pub(crate) fn order(cases: usize, repetitions: usize, random: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..repetitions).flat_map(|_| 0..cases).collect();
     for last in (1..order.len()).rev() {
         order.swap(last, random.below(last as u64 + 1) as usize);

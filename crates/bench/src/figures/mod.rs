@@ -12,6 +12,7 @@ mod aioli06_fig1;
 mod aioli06_fig5;
 mod aioli06_fig6;
 mod aioli06_fig7;
+mod aioli06_table1;
 mod aioli06_table2;
 mod cases;
 mod iofsl;
@@ -61,6 +62,7 @@ pub(crate) const FIGURES: &[Figure] = &[
     aioli06_fig5::FIGURE,
     aioli06_fig6::FIGURE,
     aioli06_fig7::FIGURE,
+    aioli06_table1::FIGURE,
     aioli06_table2::FIGURE,
     iofsl::SMALL,
     iofsl::LARGE,

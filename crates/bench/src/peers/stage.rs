@@ -1,6 +1,6 @@
 //! The emulated disk with its files, and running a workload on it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,16 @@ impl<'p> Stage<'p> {
         let disk = Disk::up(settings).map_err(lab)?;
         let root = disk.mount_point();
         Ok(Self { programs, disk, root })
+    }
+
+    /// Where its files are.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Has everything on the disk, and nothing in the kernel's cache.
+    pub(crate) fn empty_cache(&self) -> Result<(), Error> {
+        self.disk.drop_caches().map_err(lab)
     }
 
     /// Makes a file, in order and in one go, so that it is in one piece on the disk; not timed.
