@@ -86,6 +86,7 @@ fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
             },
             depth,
         };
+            read_ahead: settings.store.read_ahead_bytes,
         PosixStore::new(options).map_err(|errno| {
             let root = settings.export.root.as_deref().unwrap_or(Path::new("-")).display();
             let text = format!("posix with export.root = {root}: {errno}");

@@ -90,6 +90,8 @@ pub struct Store {
     pub engine: StoreEngine,
     /// Calls in progress at once; 0 leaves it to the store.
     pub depth: u32,
+    /// The largest window of the posix store's own read-ahead; 0 for none.
+    pub read_ahead_bytes: Bytes,
     /// Factor on a modelled device's service times: 0.1 is ten times faster than the real one.
     pub time_scale: f64,
     /// Errors, short calls and delays to inject, as the faulty store spells them; for tests.
@@ -298,6 +300,7 @@ impl Settings {
                 kind: StoreKind::Posix,
                 engine: StoreEngine::Auto,
                 depth: 0,
+                read_ahead_bytes: Bytes::mib(4),
                 time_scale: 1.0,
                 faults: None,
             },

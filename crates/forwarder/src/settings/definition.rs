@@ -118,6 +118,12 @@ pub static DEFINITIONS: &[Definition] = &[
         store.time_scale,
         Kind::Factor { min: TimeScale::MIN, max: TimeScale::MAX },
         "1",
+    row!(
+        store.read_ahead_bytes,
+        Kind::Bytes { min: Bytes::ZERO, max: Bytes::mib(64), multiple_of: KIB_4 },
+        "4MiB",
+        "How much of a file the posix store has the kernel read ahead of all its readers together, where they sweep over it; 0 leaves it to the kernel, which sees each descriptor alone."
+    ),
         "Factor on a modelled device's service times. Publish figures at 1 only."
     ),
     row!(

@@ -41,6 +41,9 @@ use crate::slab::Slab;
 /// Calls in progress that keep a disk busy without taking the choice of order away from the scheduler.
 const DEPTH_DEFAULT: usize = 8;
 
+/// What a fast disk reads in the time in which a busy host may leave the store without a turn.
+const READ_AHEAD_DEFAULT: Bytes = Bytes::mib(4);
+
 /// How calls are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PosixEngine {
@@ -62,11 +65,18 @@ pub struct PosixOptions {
     pub engine: PosixEngine,
     /// How many calls make sense in progress at once, and how many threads there are if there are any.
     pub depth: usize,
+    /// How much of a file is read ahead of all its readers together, through the page cache; 0 for nothing.
+    pub read_ahead: Bytes,
 }
 
 impl Default for PosixOptions {
     fn default() -> Self {
-        Self { export: None, engine: PosixEngine::Auto, depth: DEPTH_DEFAULT }
+        Self {
+            export: None,
+            engine: PosixEngine::Auto,
+            depth: DEPTH_DEFAULT,
+            read_ahead: READ_AHEAD_DEFAULT,
+        }
     }
 }
 
@@ -121,7 +131,7 @@ impl PosixStore {
             files: Slab::default(),
             carrier,
             refused: Vec::new(),
-            sweeps: Sweeps::default(),
+            sweeps: Sweeps::new(options.read_ahead),
             counts: Counts::default(),
         })
     }

@@ -22,9 +22,8 @@ use std::ops::Range;
 /// How far from the last read one may begin to be part of the same sweep.
 const NEAR: u64 = 4 << 20;
 
-/// The first window of a sweep, and the largest.
+/// The first window of a sweep, unless the largest is smaller.
 const WINDOW_MIN: u64 = 256 << 10;
-const WINDOW_MAX: u64 = 4 << 20;
 
 /// Reads in a row that have to continue one another before anything is read ahead.
 const CONTINUED_MIN: u32 = 2;
@@ -42,6 +41,8 @@ pub(super) struct ReadAhead {
     given: u64,
     /// What lies before this is to be; never less than `given`.
     wanted: u64,
+    /// The largest window; 0 if nothing is to be read ahead.
+    window_max: u64,
     window: u64,
     continued: u32,
     /// Whether the kernel is being asked for a piece.
@@ -49,13 +50,21 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
+    /// Nothing was read yet; `window_max` bytes are read ahead at most, none for 0.
+    pub(super) fn new(window_max: u64) -> Self {
+        Self { window_max, ..Self::default() }
+    }
+
     /// The file is read at `range`.
     pub(super) fn read(&mut self, range: &Range<u64>) {
+        if self.window_max == 0 {
+            return;
+        }
         if !self.is_near(range.start) {
-            let Range { start, end } = *range;
-            let is_asking = self.is_asking;
-            *self =
-                Self { reached: end, given: start, wanted: start, is_asking, ..Self::default() };
+            let (given, is_asking) = (range.start, self.is_asking);
+            let began =
+                Self { reached: range.end, given, wanted: given, ..Self::new(self.window_max) };
+            *self = Self { is_asking, ..began };
             return;
         }
         self.reached = self.reached.max(range.end);
@@ -71,7 +80,7 @@ impl ReadAhead {
             // What lies before this, nobody will ask for.
             self.given = range.start;
         }
-        self.window = (self.window * 2).clamp(WINDOW_MIN, WINDOW_MAX);
+        self.window = (self.window * 2).max(WINDOW_MIN).min(self.window_max);
         self.wanted = range.end.saturating_add(self.window);
     }
 
@@ -122,6 +131,7 @@ mod tests {
     use super::*;
 
     const KIB: u64 = 1 << 10;
+    const WINDOW_MAX: u64 = 4 << 20;
 
     /// All that is to be asked for now.
     fn ask(ahead: &mut ReadAhead) -> Vec<Range<u64>> {
@@ -135,7 +145,7 @@ mod tests {
 
     /// What is asked for by reads of 64 KiB at these places, in units of 64 KiB.
     fn asked(places: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(WINDOW_MAX);
         let read = |place: u64| {
             ahead.read(&(place * 64 * KIB..(place + 1) * 64 * KIB));
             ask(&mut ahead)
@@ -172,6 +182,17 @@ mod tests {
     }
 
     #[test]
+    fn without_a_window_nothing_is_asked_for() {
+        let mut ahead = ReadAhead::new(0);
+        for place in 0..100 {
+            let range = place * 64 * KIB..(place + 1) * 64 * KIB;
+            ahead.read(&range);
+            assert_eq!((ahead.ask(), ahead.is_to_come(&range)), (None, false));
+            assert!(!ahead.is_passed_by(&range));
+        }
+    }
+
+    #[test]
     fn a_sweep_elsewhere_begins_small_again() {
         let ranges = asked((0..100).chain(100_000..100_003));
         let start = 100_000 * 64 * KIB;
@@ -182,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_the_cache_had_elsewhere_does_not_close_the_window() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(WINDOW_MAX);
         for place in 0..10 {
             ahead.read(&(place * 64 * KIB..(place + 1) * 64 * KIB));
         }
@@ -195,7 +216,7 @@ mod tests {
 
     #[test]
     fn one_piece_at_a_time_and_a_read_of_what_is_to_come_waits_for_it() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(WINDOW_MAX);
         let read = 0..64 * KIB;
         ahead.read(&read);
         assert!(!ahead.is_to_come(&read), "there is no sweep yet");
@@ -211,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_piece_of_a_sweep_that_has_ended_changes_nothing() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(WINDOW_MAX);
         ahead.read(&(0..4096));
         ahead.read(&(4096..8192));
         let piece = ahead.ask().unwrap();
@@ -226,7 +247,7 @@ mod tests {
     #[test]
     fn whatever_is_read_nothing_waits_for_ever_and_little_is_asked_for() {
         proptest::proptest!(|(reads in proptest::collection::vec((0..u64::MAX >> 1, 0..1u64 << 33, 1..1u64 << 23, proptest::bool::ANY), 1..200))| {
-            let mut ahead = ReadAhead::default();
+            let mut ahead = ReadAhead::new(WINDOW_MAX);
             let mut on_its_way = None;
             for (far, near, length, is_far) in reads {
                 let start = if is_far { far } else { near % (16 << 20) };

@@ -31,8 +31,9 @@ const ADVICE: u64 = u32::MAX as u64;
 const DOUBT: u32 = 64;
 
 /// The sweeps of all open files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sweeps {
+    window_max: u64,
     by_id: HashMap<FileId, u32>,
     sweeps: Slab<Sweep>,
     counts: Counts,
@@ -61,10 +62,17 @@ struct Sweep {
 }
 
 impl Sweeps {
+    /// No file is open; `window_max` is what is read ahead at most, 0 for nothing.
+    pub(super) fn new(window_max: Bytes) -> Self {
+        let (by_id, sweeps) = (HashMap::new(), Slab::default());
+        Self { window_max: window_max.0, by_id, sweeps, counts: Counts::default() }
+    }
+
     /// A file is opened once more; the number of its sweep.
     pub(super) fn open(&mut self, id: FileId) -> u32 {
-        let sweeps = &mut self.sweeps;
-        let number = *self.by_id.entry(id).or_insert_with(|| sweeps.insert(Sweep::new(id)));
+        let (sweeps, window_max) = (&mut self.sweeps, self.window_max);
+        let number =
+            *self.by_id.entry(id).or_insert_with(|| sweeps.insert(Sweep::new(id, window_max)));
         if let Some(sweep) = sweeps.get_mut(number) {
             sweep.open_count += 1;
         }
@@ -154,11 +162,11 @@ impl Sweeps {
 }
 
 impl Sweep {
-    fn new(id: FileId) -> Self {
+    fn new(id: FileId, window_max: u64) -> Self {
         Self {
             id,
             open_count: 0,
-            ahead: ReadAhead::default(),
+            ahead: ReadAhead::new(window_max),
             through: None,
             held: Vec::new(),
             doubt: 0,

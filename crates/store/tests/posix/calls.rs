@@ -29,6 +29,7 @@ on_both_engines![
     dropping_a_busy_store_gives_every_buffer_back,
     cached_bytes_are_read_at_once,
     bytes_on_the_device_are_not_waited_for,
+    many_readers_of_a_file_on_the_device_are_read_ahead_for,
     calls_are_counted,
     refused_calls_are_announced,
 ];
@@ -364,6 +365,48 @@ fn bytes_on_the_device_are_not_waited_for(rig: &mut Rig) {
     rig.store.start(Timestamp(0), io);
     let io = rig.wait(1).pop().unwrap();
     assert!(contents(&io, io.outcome.unwrap()) == data[400_000..500_000]);
+}
+
+fn many_readers_of_a_file_on_the_device_are_read_ahead_for(rig: &mut Rig) {
+    const BLOCK: usize = 64 << 10;
+    const READERS: usize = 8;
+    let writer = rig.open("f", RDWR);
+    // It ends in the middle of a block.
+    let data = pattern(6 * READERS * BLOCK - 5_000, 10);
+    rig.write(&[writer], Operation::Write(Offset(0)), &data).unwrap();
+    rig.run(writer, Operation::Sync).unwrap();
+    let forget = Operation::Advise { advice: 4, offset: Offset(0), length: Bytes(0) };
+    rig.run(writer, forget).unwrap();
+    let readers: Vec<_> = (0..READERS).map(|_| rig.open("f", OFlags::RDONLY)).collect();
+    for round in 0..6 {
+        // Those of a round at once, the last one first.
+        for (at, reader) in readers.iter().enumerate().rev() {
+            let start = (round * READERS + at) * BLOCK;
+            let io = read_io(rig, *reader, start as u64, BLOCK);
+            rig.store.start(Timestamp(0), io);
+        }
+        rig.store.flush();
+        for io in rig.wait(READERS) {
+            let Operation::Read(Offset(start)) = io.operation else { panic!("{io:?}") };
+            let start = start as usize;
+            let end = (start + BLOCK).min(data.len());
+            assert_eq!(io.outcome, Ok(Bytes((end - start) as u64)), "at {start}");
+            assert!(contents(&io, io.outcome.unwrap()) == data[start..end], "at {start}");
+        }
+        // One that is closed in the middle of it is not missed.
+        if round == 2 {
+            rig.store.close(writer);
+        }
+    }
+    for reader in readers {
+        rig.store.close(reader);
+    }
+    let counters = rig.store.counters();
+    let ahead = counters.iter().find(|counter| counter.0 == "ahead_bytes").unwrap().1;
+    if ahead == 0 {
+        return say_not_tested("read-ahead: this file system kept the bytes");
+    }
+    assert!(ahead <= (data.len() + READERS * BLOCK) as u64, "{ahead}: more than once");
 }
 
 fn calls_are_counted(rig: &mut Rig) {

@@ -75,8 +75,12 @@ fn the_export_cannot_be_left() {
 
 #[test]
 fn magic_links_are_refused() {
-    let options =
-        PosixOptions { export: Some("/proc/self".into()), engine: PosixEngine::Threads, depth: 1 };
+    let options = PosixOptions {
+        export: Some("/proc/self".into()),
+        engine: PosixEngine::Threads,
+        depth: 1,
+        ..PosixOptions::default()
+    };
     let mut store = PosixStore::new(options).unwrap();
     for path in ["exe", "root/etc/passwd", "cwd/Cargo.toml"] {
         let refused = store.open(OpenHow::Beneath { path: path.into(), flags: 0 }).unwrap_err();

@@ -33,7 +33,12 @@ impl Rig {
     /// `None`, said visibly, where the kernel forbids this engine.
     pub(crate) fn new(engine: PosixEngine) -> Option<Self> {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let options = PosixOptions { export: Some(directory.path().into()), engine, depth: 4 };
+        let options = PosixOptions {
+            export: Some(directory.path().into()),
+            engine,
+            depth: 4,
+            ..PosixOptions::default()
+        };
         match PosixStore::new(options) {
             Ok(store) => Some(Self { store, pool: Pool::new(Bytes::mib(16)).unwrap(), directory }),
             Err(errno) if engine == PosixEngine::IoUring => {
