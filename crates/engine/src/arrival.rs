@@ -6,10 +6,12 @@ use forebay_sched::scheduler::{Admission, Rejected, Room};
 use forebay_units::{ByteRange, Bytes, ClassId, Offset, Timestamp};
 use slotmap::Key;
 
-use crate::call::{Action, CallKey, Event, Part, PartKey, Piece, PieceKey, PieceState, Stage};
+use crate::call::{
+    Action, Call, CallKey, Event, Part, PartKey, Piece, PieceKey, PieceState, Stage,
+};
 use crate::engine::{Engine, access_of};
 use crate::store::{Io, Operation};
-use crate::turns::Served;
+use crate::turns::{Owner, Served};
 
 /// Where the next payload bytes of a call go.
 #[derive(Debug)]
@@ -138,17 +140,22 @@ impl Engine {
         self.calls[self.parts[part].call].class
     }
 
+    pub(crate) fn owner_of(&self, part: PartKey) -> Owner {
+        let Call { class, group, .. } = self.calls[self.parts[part].call];
+        Owner { class, group }
+    }
+
     fn try_memory(&mut self, key: PartKey, events: &mut Vec<Event>) -> Served {
-        let (class, length) = (self.class_of(key), self.parts[key].length());
+        let (owner, length) = (self.owner_of(key), self.parts[key].length());
         if self.scheduler.has_classes()
-            && !self.holdings.allow(class, length, self.pool.arrival_free_bytes().0)
+            && !self.holdings.allow(owner, length, self.pool.arrival_free_bytes().0)
         {
             return Served::ClassWaits;
         }
         let Some(buffer) = self.pool.try_take(Bytes(length), Share::Arrival) else {
             return Served::AllWait;
         };
-        self.holdings.take(class, length);
+        self.holdings.take(owner, length);
         let part = &mut self.parts[key];
         part.held_bytes = length;
         let call = &mut self.calls[part.call];
@@ -178,6 +185,12 @@ impl Engine {
     }
 
     fn try_admit(&mut self, now: Timestamp, key: PartKey) -> bool {
+        let owner = self.owner_of(key);
+        if self.scheduler.has_classes()
+            && !self.places.allow(owner, 1, self.scheduler.free_count() as u64)
+        {
+            return false;
+        }
         let request = self.request_for(key);
         let is_idle = self.ready.is_empty() && self.streams.is_empty();
         let has_room = self.in_store_count < self.options.depth && is_idle;
@@ -189,6 +202,7 @@ impl Engine {
             }
             Ok(Admission::Queued(id) | Admission::Blocked(id)) => {
                 self.parts[key].stage = Stage::Queued(id);
+                self.places.take(owner, 1);
                 true
             }
             Err(Rejected::QueueFull) => false,
@@ -228,9 +242,11 @@ impl Engine {
         let part = &self.parts[key];
         let call = &self.calls[part.call];
         let fits = call.action == Action::Read && !part.is_stream && self.store.tries_now();
-        // What waits to be admitted has arrived before, and the scheduler does not know it yet.
-        let may_pass =
-            fits && self.unadmitted.is_empty() && !self.always_scheduled.contains(&call.class);
+        // What waits to be admitted has arrived before, and the scheduler does not know it yet; but
+        // one class's waiting is no other's.
+        let may_pass = fits
+            && !self.unadmitted.has(call.class)
+            && !self.always_scheduled.contains(&call.class);
         if !may_pass || self.scheduler.has_conflict(&self.request_for(key)) {
             return false;
         }
@@ -362,9 +378,9 @@ impl Engine {
         if !part.is_over() {
             return;
         }
-        let class = self.class_of(key);
+        let owner = self.owner_of(key);
         let part = self.parts.remove(key).expect("it was just found");
-        self.holdings.give_back(class, part.held_bytes);
+        self.holdings.give_back(owner, part.held_bytes);
         if let Stage::Dispatched(id) = part.stage {
             let errno = self.calls.get(part.call).map_or(0, |call| call.errno_of(&part));
             self.scheduler.complete(now, id, Bytes(part.moved), errno);

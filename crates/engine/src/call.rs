@@ -2,6 +2,7 @@
 
 use forebay_pool::Buffer;
 use forebay_sched::request::RequestId;
+use forebay_sched::sharing::GroupId;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Offset};
 use rustix::io::Errno;
 use slotmap::new_key_type;
@@ -140,6 +141,8 @@ pub(crate) struct Call {
     pub(crate) origin: Origin,
     pub(crate) client: ClientId,
     pub(crate) class: ClassId,
+    /// The group that the class is in.
+    pub(crate) group: Option<GroupId>,
     pub(crate) file: FileKey,
     pub(crate) action: Action,
     pub(crate) ranges: Ranges,

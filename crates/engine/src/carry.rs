@@ -40,7 +40,11 @@ impl Engine {
         let mut small = Vec::new();
         for member in members {
             let key = PartKey::from(KeyData::from_ffi(member.request.tag));
+            let owner = self.owner_of(key);
             let part = &mut self.parts[key];
+            if matches!(part.stage, Stage::Queued(_)) {
+                self.places.give_back(owner, 1);
+            }
             part.stage = Stage::Dispatched(member.id);
             part.dispatch = self.dispatch_count;
             self.dispatch_count += 1;

@@ -1,11 +1,12 @@
 //! The engine's state, its public calls, and its turn.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use forebay_pool::Pool;
 use forebay_sched::ClassError;
 use forebay_sched::request::Access;
 use forebay_sched::scheduler::{Batch, Cancellation, Decision, Scheduler, Stats};
+use forebay_sched::sharing::GroupId;
 use forebay_stats::Snapshot;
 use forebay_trace::{Adjustment, Named, Recorder, Traced};
 use forebay_units::{Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
@@ -90,8 +91,12 @@ pub struct Engine {
     pub(crate) is_memory_short: bool,
     /// Classes whose reads all go through the scheduler.
     pub(crate) always_scheduled: HashSet<ClassId>,
-    /// What classes hold for payload.
+    /// The groups of classes that are in one.
+    groups: HashMap<ClassId, GroupId>,
+    /// What classes hold for payload, in bytes.
     pub(crate) holdings: Holdings,
+    /// What classes hold of the scheduler's places.
+    pub(crate) places: Holdings,
     /// Parts that the scheduler had no room for.
     pub(crate) unadmitted: Turns,
     pub(crate) in_store_count: usize,
@@ -125,7 +130,9 @@ impl Engine {
             arrivals: Turns::default(),
             is_memory_short: false,
             always_scheduled: HashSet::new(),
-            holdings: Holdings::default(),
+            groups: HashMap::new(),
+            holdings: Holdings::new(2),
+            places: Holdings::new(1),
             unadmitted: Turns::default(),
             in_store_count: 0,
             wait_until: None,
@@ -177,7 +184,14 @@ impl Engine {
     /// # Errors
     /// As [`Adjustment::apply`].
     pub fn adjust(&mut self, now: Timestamp, adjustment: &Adjustment) -> Result<(), ClassError> {
-        self.scheduler.adjust(now, adjustment)
+        self.scheduler.adjust(now, adjustment)?;
+        if let Adjustment::Class(class, share) = adjustment {
+            match share.and_then(|share| share.group) {
+                Some(group) => drop(self.groups.insert(*class, group)),
+                None => drop(self.groups.remove(class)),
+            }
+        }
+        Ok(())
     }
 
     /// Whether reads of a class that need no device are answered at once, past the scheduler and
@@ -234,6 +248,7 @@ impl Engine {
             origin: order.origin,
             client: order.client,
             class: order.class,
+            group: self.groups.get(&order.class).copied(),
             file: order.file,
             action: order.action,
             ranges: order.ranges,
@@ -332,6 +347,18 @@ impl Engine {
         self.files.open_count()
     }
 
+    /// The files that are open at the store; one may come several times.
+    pub fn open_files(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.files.ids()
+    }
+
+    /// Whether requests of a class are in the scheduler or at the store, those of peers that have gone
+    /// included.
+    pub fn is_class_busy(&self, now: Timestamp, class: ClassId) -> bool {
+        let found = self.scheduler.class(now, class);
+        found.is_some_and(|class| class.ready + class.blocked + class.in_flight > 0)
+    }
+
     /// How many calls are not answered yet.
     pub fn calls_count(&self) -> usize {
         self.calls.len()
@@ -408,7 +435,11 @@ impl Engine {
     /// Takes an abandoned part back as far as that is still possible. Plans and queues that still
     /// name it or its pieces pass over what is gone.
     fn stop_part(&mut self, now: Timestamp, key: PartKey, events: &mut Vec<Event>) {
-        let Some(part) = self.parts.get_mut(key) else { return };
+        if !self.parts.contains_key(key) {
+            return;
+        }
+        let owner = self.owner_of(key);
+        let part = &mut self.parts[key];
         part.stop_starting();
         if let Stage::Queued(id) = part.stage {
             let cancelled = self.scheduler.cancel(now, id);
@@ -418,6 +449,7 @@ impl Engine {
                 "a queued request is not in flight"
             );
             part.stage = Stage::Arriving;
+            self.places.give_back(owner, 1);
         }
         let pieces = &mut self.pieces;
         part.pieces.retain(|key| {

@@ -88,6 +88,10 @@ impl Files {
         self.open.get_mut(key)
     }
 
+    pub(crate) fn ids(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.open.values().map(|open| open.id)
+    }
+
     pub(crate) fn open_count(&self) -> usize {
         self.open.len()
     }

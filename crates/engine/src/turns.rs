@@ -3,8 +3,11 @@
 //!
 //! Within a class it is first come, first served; the classes take turns.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 
+use forebay_sched::sharing::GroupId;
 use forebay_units::ClassId;
 
 use crate::call::PartKey;
@@ -35,10 +38,6 @@ impl Turns {
             self.turn.push_back(class);
         }
         queue.push_back(part);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.turn.is_empty()
     }
 
     /// Whether parts of this class wait, which a new one has to stand behind.
@@ -73,37 +72,81 @@ impl Turns {
     }
 }
 
-/// How many times the memory that is free a class may hold.
-const FREE_FACTOR: u64 = 4;
+/// Who holds something: a class, and the group that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) class: ClassId,
+    pub(crate) group: Option<GroupId>,
+}
 
-/// Memory that classes hold for payload.
+/// How many times what is free the classes of a group may hold together.
+const GROUP_FACTOR: u64 = 8;
+
+/// What classes and their groups hold of something that is limited: memory for payload, places in
+/// the scheduler.
 ///
 /// Source: A. K. Choudhury, E. L. Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet
 /// Switches", IEEE/ACM Transactions on Networking 6(2), 1998: a queue may grow up to a multiple of
-/// what is free. So one class alone gets four fifths, two get four ninths each, and something is
-/// left for whoever comes next, whatever the others hold and however slowly they let go of it.
-#[derive(Debug, Default)]
+/// what is free. With a factor of 2, one class alone gets two thirds, two get two fifths each, and
+/// something is left for whoever comes next, whatever the others hold and however slowly they let go
+/// of it. A group may hold up to a multiple too, and its classes up to a multiple of what that leaves
+/// the group: so the classes of one user, however many are held back, neither keep out other users
+/// nor the user's next class.
+///
+/// Where it loses: each class that is held back leaves the next one of its group a part less, down
+/// to one request at a time, and none once the group holds its multiple in single requests.
+#[derive(Debug)]
 pub(crate) struct Holdings {
+    /// How many times what is free a class may hold.
+    class_factor: u64,
     by_class: HashMap<ClassId, u64>,
+    by_group: HashMap<GroupId, u64>,
 }
 
 impl Holdings {
-    /// Whether a class may hold `length` bytes more while `free` are free. One that holds nothing may.
-    pub(crate) fn allow(&self, class: ClassId, length: u64, free: u64) -> bool {
-        let held = self.by_class.get(&class);
-        held.is_none_or(|held| held.saturating_add(length) <= free.saturating_mul(FREE_FACTOR))
+    /// Nobody holds anything. A small factor leaves more for the next class, a large one gives more to
+    /// a class that is alone.
+    pub(crate) fn new(class_factor: u64) -> Self {
+        Self { class_factor, by_class: HashMap::new(), by_group: HashMap::new() }
     }
 
-    pub(crate) fn take(&mut self, class: ClassId, length: u64) {
-        *self.by_class.entry(class).or_default() += length;
+    /// Whether somebody may hold `length` more while `free` is free. Who holds nothing, nor the
+    /// group, may.
+    pub(crate) fn allow(&self, owner: Owner, length: u64, free: u64) -> bool {
+        let class_held = self.by_class.get(&owner.class).copied();
+        let group_held = owner.group.and_then(|group| self.by_group.get(&group).copied());
+        let group_max = free.saturating_mul(GROUP_FACTOR);
+        if group_held.is_some_and(|held| held.saturating_add(length) > group_max) {
+            return false;
+        }
+        let room = free.min(group_max - group_held.unwrap_or(0).min(group_max));
+        class_held.is_none_or(|held| {
+            held.saturating_add(length) <= room.saturating_mul(self.class_factor)
+        })
     }
 
-    pub(crate) fn give_back(&mut self, class: ClassId, length: u64) {
-        if let Some(held) = self.by_class.get_mut(&class) {
-            *held -= length;
-            if *held == 0 {
-                self.by_class.remove(&class);
+    pub(crate) fn take(&mut self, owner: Owner, length: u64) {
+        if length > 0 {
+            *self.by_class.entry(owner.class).or_default() += length;
+            if let Some(group) = owner.group {
+                *self.by_group.entry(group).or_default() += length;
             }
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, owner: Owner, length: u64) {
+        give_back(&mut self.by_class, owner.class, length);
+        if let Some(group) = owner.group {
+            give_back(&mut self.by_group, group, length);
+        }
+    }
+}
+
+fn give_back<K: Eq + Hash>(holders: &mut HashMap<K, u64>, holder: K, length: u64) {
+    if let Entry::Occupied(mut held) = holders.entry(holder) {
+        *held.get_mut() -= length;
+        if *held.get() == 0 {
+            held.remove();
         }
     }
 }
@@ -134,7 +177,7 @@ mod tests {
             Served::Done
         });
         assert_eq!(seen, [1, 4, 5, 2, 3].map(part));
-        assert!(turns.is_empty() && !all_wait && !turns.has(ClassId(1)));
+        assert!(turns.turn.is_empty() && !all_wait && !turns.has(ClassId(1)));
     }
 
     #[test]
@@ -169,21 +212,69 @@ mod tests {
         assert_eq!(asked, 1);
     }
 
+    const ALL: u64 = 90_000;
+
+    fn owner(class: u32, group: Option<u32>) -> Owner {
+        Owner { class: ClassId(class), group: group.map(GroupId) }
+    }
+
+    /// Takes as much as there is to have, a little at a time.
+    fn fill(holdings: &mut Holdings, owner: Owner, free: &mut u64) -> u64 {
+        let mut held = 0_u64;
+        while holdings.allow(owner, 10, *free) && *free >= 10 {
+            holdings.take(owner, 10);
+            (held, *free) = (held + 10, *free - 10);
+        }
+        held
+    }
+
     #[test]
     fn there_is_always_something_left_for_one_class_more() {
-        const ALL: u64 = 90_000;
-        let mut holdings = Holdings::default();
+        let mut holdings = Holdings::new(2);
         let mut free = ALL;
         for class in 1..=4 {
-            let mut held = 0_u64;
-            while holdings.allow(ClassId(class), 10, free) {
-                holdings.take(ClassId(class), 10);
-                (held, free) = (held + 10, free - 10);
-            }
+            let held = fill(&mut holdings, owner(class, None), &mut free);
             assert!(held > 0 && free >= 10, "class {class}: {held} held, {free} free");
-            assert!(class > 1 || (held * 5).abs_diff(ALL * 4) < 100, "one alone gets four fifths");
+            assert!(class > 1 || (held * 3).abs_diff(ALL * 2) < 100, "one alone gets two thirds");
         }
-        holdings.give_back(ClassId(1), 10);
-        assert!(holdings.allow(ClassId(9), 1 << 40, 0), "who holds nothing may ask for anything");
+        holdings.give_back(owner(1, None), 10);
+        assert!(
+            holdings.allow(owner(9, None), 1 << 40, 0),
+            "who holds nothing may ask for anything"
+        );
+    }
+
+    #[test]
+    fn the_classes_of_one_group_leave_something_for_the_others() {
+        let mut holdings = Holdings::new(2);
+        let mut free = ALL;
+        let held = [1, 2, 3].map(|class| fill(&mut holdings, owner(class, Some(7)), &mut free));
+        assert!(held.iter().all(|held| *held >= 100), "{held:?}");
+        for class in 4..1000 {
+            fill(&mut holdings, owner(class, Some(7)), &mut free);
+        }
+        assert!(free * 10 > ALL, "a thousand classes of one group leave a tenth: {free}");
+        assert!(fill(&mut holdings, owner(1001, Some(8)), &mut free) * 20 > ALL);
+        assert!(free >= 10);
+        // What was held is given back to the last.
+        let mut all = Holdings::new(2);
+        let owner = owner(1, Some(7));
+        all.take(owner, 30);
+        all.give_back(owner, 30);
+        assert!(all.by_class.is_empty() && all.by_group.is_empty());
+    }
+
+    #[test]
+    fn a_few_places_are_enough_for_four_classes_of_one_group_and_somebody_else() {
+        let (mut holdings, mut free) = (Holdings::new(1), 64);
+        for (class, group) in [(1, 7), (2, 7), (3, 7), (4, 7), (5, 8)] {
+            let owner = owner(class, Some(group));
+            let mut held = 0;
+            while holdings.allow(owner, 1, free) && free > 0 {
+                holdings.take(owner, 1);
+                (held, free) = (held + 1, free - 1);
+            }
+            assert!(held > 0 && free > 0, "class {class}: {held} held, {free} free");
+        }
     }
 }

@@ -43,7 +43,7 @@ mod sweep;
 mod table;
 
 pub use classes::{
-    ClassCounts, ClassError, ClassOptions, ClassStats, OTHER_CLASS, PolicySource,
+    CLASSES_MAX, ClassCounts, ClassError, ClassOptions, ClassStats, OTHER_CLASS, PolicySource,
 };
 pub use policies::checked::{Checked, CheckedSettings, Fault};
 pub use policies::{PolicyName, PolicySettings, build, source};
