@@ -165,10 +165,10 @@ mod tests {
     use crate::error::Error;
     use crate::progress::Track;
 
+    type Modelled = fn(&Options, &mut Report, (usize, f64), &mut Track<'_>) -> Result<(), Error>;
+
     /// The half in virtual time of a quick run.
-    fn quick(
-        modelled: fn(&Options, &mut Report, (usize, f64), &mut Track<'_>) -> Result<(), Error>,
-    ) -> Report {
+    fn quick(modelled: Modelled) -> Report {
         let options = Options { quick: true, ..Options::default() };
         let mut report = Report::new("x");
         modelled(&options, &mut report, (0, 0.0), &mut Track::new(&mut |_| {})).expect("it runs");

@@ -45,7 +45,7 @@ pub(super) const THRESHOLD: Bytes = Bytes::mib(2);
 const AT: Bytes = Bytes::kib(32);
 
 /// What a case in virtual time may take; only the progress depends on it.
-const CASE_SECONDS: f64 = 0.2;
+const CASE_SECONDS: f64 = 0.05;
 
 /// What stands in front of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

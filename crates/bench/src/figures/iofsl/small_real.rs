@@ -140,22 +140,36 @@ pub(super) fn findings(report: &mut Report, found: &[Found]) {
 fn rows(found: &Found) -> [Row; 4] {
     [
         found.row("rate", "MB/s", Measured::throughput),
-        found.row("merged", "a batch", merged),
+        found.row("merged", "a batch", |run| merged(&run.counters)),
         found.row("requests", "at servers", |run| run.disk.requests as f64),
         found.row("seeks", "", |run| run.disk.seeks as f64),
     ]
 }
 
-/// Requests that left together, on average; those that met nobody left alone.
-fn merged(run: &Measured) -> f64 {
-    let counted = |place| counted(&run.counters, place);
+/// Requests that left together, on average; those that met nobody, or are too long for the policy,
+/// left alone.
+fn merged(counters: &Value) -> f64 {
+    let counted = |place| counted(counters, place);
     let alone = counted("/scheduler/bypassed");
-    (counted("/scheduler/batched_requests") + alone) / (counted("/scheduler/batches") + alone)
+    let left = counted("/scheduler/batches") + alone;
+    if left > 0.0 { (counted("/scheduler/batched_requests") + alone) / left } else { 1.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_request_that_no_policy_sees_leaves_alone() {
+        let counters = |bypassed: u64, batches: u64, requests: u64| {
+            json!({ "scheduler": {
+                "bypassed": bypassed, "batches": batches, "batched_requests": requests,
+            } })
+        };
+        assert_eq!(merged(&counters(0, 0, 0)), 1.0);
+        assert_eq!(merged(&counters(2, 2, 10)), 3.0);
+    }
 
     #[test]
     fn every_message_is_measured_without_and_with() {
