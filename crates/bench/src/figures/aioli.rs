@@ -62,14 +62,14 @@ impl Way {
         }
     }
 
-    /// What the legend of a plot calls it.
+    /// What the legend of a plot calls it, which has room for some 20 letters.
     pub(super) const fn legend(self) -> &'static str {
         match self {
             Self::Local => "ext4",
-            Self::Ganesha => "NFS-Ganesha, 32 KiB",
+            Self::Ganesha => "NFS-Ganesha",
             Self::Forebay => "Forebay",
             Self::Shallow => "Forebay, depth 2",
-            Self::Unshared => "Forebay, sharing off",
+            Self::Unshared => "Forebay, unshared",
         }
     }
 

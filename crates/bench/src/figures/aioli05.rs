@@ -143,7 +143,8 @@ pub(super) fn chart(report: &Report, way: Way, title: &str) -> Chart {
     let of = |way, processes: u64, is_reference| -> Series {
         let unit = if processes == 1 { "process" } else { "processes" };
         let values = sizes.iter().map(|size| throughput(report, way, processes, *size));
-        line(format!("{}, {processes} {unit}", way.legend()), is_reference, values)
+        let who = if is_reference { format!("{}, ", way.legend()) } else { String::new() };
+        line(format!("{who}{processes} {unit}"), is_reference, values)
     };
     let mut series = Vec::new();
     if way != Way::Local {

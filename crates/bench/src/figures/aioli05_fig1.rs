@@ -65,8 +65,8 @@ fn findings(report: &mut Report) {
 }
 
 fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
-    let title = "one file read in turns, without Forebay";
-    WAYS.map(|way| (way.name(), aioli05::chart(report, way, title))).into()
+    let title = |way: Way| format!("one file read in turns, without Forebay: {}", way.legend());
+    WAYS.map(|way| (way.name(), aioli05::chart(report, way, &title(way)))).into()
 }
 
 #[cfg(test)]

@@ -214,11 +214,13 @@ fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
     let elevators: Vec<&str> = elevators.iter().filter_map(Value::as_str).collect();
     let mut series =
         vec![line("one process, in order", true, elevators.iter().map(|_| sequential(report)))];
-    for (way, unit) in [(Way::Forebay, "calls"), (Way::Ganesha, "threads")] {
+    for (way, name, unit) in
+        [(Way::Forebay, "Forebay", "calls"), (Way::Ganesha, "Ganesha", "threads")]
+    {
         for (threads, _) in THREADS {
             let values =
                 elevators.iter().map(|elevator| throughput(report, way, elevator, middle, threads));
-            series.push(line(format!("{}, {threads} {unit}", way.legend()), false, values));
+            series.push(line(format!("{name}, {threads} {unit}"), false, values));
         }
     }
     let local = elevators

@@ -195,7 +195,7 @@ fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
         let ways = [Way::Shallow, Way::Local, Way::Ganesha, Way::Forebay, Way::Unshared];
         let beside = ways.map(|way| {
             let values = sizes.iter().map(|size| seconds(report, BESIDE, *size, way, job));
-            line(format!("{}, beside", way.legend()), false, values)
+            line(way.legend(), false, values)
         });
         let alone = sizes.iter().map(|size| match job {
             CAT => seconds(report, CAT, CAT_BLOCK.0, Way::Local, CAT),

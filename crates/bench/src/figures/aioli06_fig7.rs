@@ -184,17 +184,17 @@ fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
             JOBS.map(|(job, ..)| value(report, "time", job, *size, Way::Shallow, ALL));
         Some(first? + second?)
     });
-    let mut series = vec![line("Forebay, depth 2, one after the other", true, serial)];
+    let mut series = vec![line("one after the other", true, serial)];
     for way in [Way::Shallow, Way::Local, Way::Ganesha, Way::Forebay] {
-        for (job, ..) in JOBS {
+        for (number, (job, ..)) in (1..).zip(JOBS) {
             let times = sizes.iter().map(|size| value(report, "time", BOTH, *size, way, job));
-            series.push(line(format!("{}, {job} job", way.legend()), false, times));
+            series.push(line(format!("{}: {number}", way.legend()), false, times));
         }
     }
     let chart = Chart {
         title: "two jobs of 32 readers at once".to_owned(),
-        subtitle: "completion time in s against the size of one read; emulated disk, mq-deadline, depth 4, \
-                   read-ahead 128 KiB"
+        subtitle: "completion time in s of job 1 and of job 2 against the size of one read; emulated disk, \
+                   mq-deadline, depth 4, read-ahead 128 KiB"
             .to_owned(),
         x_labels: sizes.iter().map(|size| table::bytes(*size as f64)).collect(),
         y_label: "s".to_owned(),
