@@ -186,7 +186,7 @@ fn jobs_with_weights_a_limit_and_changes_while_they_run_replay_to_the_same_decis
     let output = finish(forebay().args(["trace", "stat"]).arg(folder.path().join("to")));
     let text = String::from_utf8_lossy(&output.stdout);
     for wanted in
-        ["sharing", "discipline sfq", "weather): weight 1", "at_limit wait", "policy hbrr"]
+        ["sharing", "discipline sfq", "weather): weight 1", "at_limit wait", "policy HBRR"]
     {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }

@@ -29,6 +29,14 @@ use crate::varint::{BYTES_MAX, Bits, Pen, Scratch, put, put_difference, put_text
 /// Most members that one event holds; a longer batch takes several.
 pub(crate) const MEMBERS_MAX: usize = 1000;
 
+/// Most members that a batch has which is written as the other short events are.
+const SHORT_BATCH_MEMBERS: usize = 3;
+
+const _: () = assert!(
+    2 + BYTES_MAX + 1 + 1 + SHORT_BATCH_MEMBERS * BYTES_MAX <= Scratch::BYTES,
+    "kind, length, time, flags, number and members fit"
+);
+
 /// No event takes more bytes.
 pub(crate) const EVENT_BYTES_MAX: usize = 16 + BYTES_MAX * (MEMBERS_MAX + 2);
 
@@ -81,10 +89,12 @@ impl Context {
     }
 
     /// A bound on the bytes that an event will take.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bytes_max(event: &Event<'_>) -> usize {
         match event {
-            Event::Dispatch { members, .. } => 16 + BYTES_MAX * (members.count() + 2),
+            Event::Dispatch { members, .. } => {
+                (16 + BYTES_MAX * (members.count() + 2)).max(Scratch::BYTES)
+            }
             Event::Switch { policy: text } | Event::Name { text, .. } => {
                 32 + text.len().min(TEXT_BYTES_MAX)
             }
@@ -97,11 +107,13 @@ impl Context {
 
     /// Appends an event that happened at `time`, or now if that lies behind the event before.
     /// A lost or unknown event, which has no form, leaves nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn put(&mut self, into: &mut Vec<u8>, time: Timestamp, event: &Event<'_>) {
         let Some(kind) = kind_of(event) else { return };
         match event {
-            Event::Dispatch { asked, members, continues } => {
+            Event::Dispatch { asked, members, continues }
+                if members.count() > SHORT_BATCH_MEMBERS =>
+            {
                 self.put_batch(into, time, *asked, members, *continues);
             }
             Event::Switch { .. } | Event::Name { .. } | Event::Setting { .. } => {
@@ -137,13 +149,24 @@ impl Context {
     ) {
         let fields = |this: &mut Self, into: &mut Vec<u8>| {
             this.put_time(into, time);
-            into.push(asked.bit() | if continues { CONTINUES } else { 0 });
-            put(into, members.count() as u64);
-            members.iter().for_each(|seq| this.put_seq(into, seq));
+            this.put_members(into, asked, members, continues);
         };
         // Up to here even the longest numbers leave the length a single byte.
         let reserved = if members.count() <= 8 { 1 } else { 3 };
         self.put_framed(into, kind::DISPATCH, reserved, fields);
+    }
+
+    #[inline]
+    fn put_members(
+        &mut self,
+        into: &mut impl Pen,
+        asked: Asked,
+        members: &Members<'_>,
+        continues: bool,
+    ) {
+        into.byte(asked.bit() | if continues { CONTINUES } else { 0 });
+        put(into, members.count() as u64);
+        members.iter().for_each(|seq| self.put_seq(into, seq));
     }
 
     #[cold]
@@ -189,7 +212,7 @@ impl Context {
     }
 
     /// The fields of an event of a few numbers.
-    #[inline]
+    #[inline(always)]
     fn put_fields(&mut self, into: &mut impl Pen, event: &Event<'_>) {
         match event {
             Event::Submit(submit) => {
@@ -229,8 +252,10 @@ impl Context {
                     .iter()
                     .for_each(|number| put(into, *number));
             }
+            Event::Dispatch { asked, members, continues } => {
+                self.put_members(into, *asked, members, *continues);
+            }
             Event::Drain
-            | Event::Dispatch { .. }
             | Event::Switch { .. }
             | Event::Name { .. }
             | Event::Setting { .. }
@@ -369,6 +394,7 @@ impl Context {
 }
 
 /// The kind of an event that has a form; a lost or unknown one has none.
+#[inline(always)]
 fn kind_of(event: &Event<'_>) -> Option<u8> {
     Some(match event {
         Event::Submit(_) => kind::SUBMIT,

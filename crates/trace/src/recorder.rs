@@ -115,7 +115,9 @@ impl Recorder {
 
     /// Takes an event down. Time that goes back counts as time that stands still. A batch that is
     /// too long for one event becomes several.
-    #[inline]
+    // Where the kind of event is known, which is everywhere in `Traced`, only its own fields are
+    // written: half of what a call for any event costs.
+    #[inline(always)]
     pub fn record(&mut self, now: Timestamp, event: &Event<'_>) {
         match event {
             Event::Dispatch { asked, members, continues } if members.count() > MEMBERS_MAX => {
@@ -142,7 +144,7 @@ impl Recorder {
         self.record_one(now, &Event::Dispatch { asked, members, continues });
     }
 
-    #[inline]
+    #[inline(always)]
     fn record_one(&mut self, now: Timestamp, event: &Event<'_>) {
         if self.current.bytes.len() + Context::bytes_max(event) > self.capacity {
             self.change_block();

@@ -110,7 +110,7 @@ pub struct Decisions {
     pub waits: u64,
     /// Time between such a choice and the next question.
     pub waited_ns: u64,
-    /// Times it had nothing to give.
+    /// Times it had nothing to give; without classes, only the first of several in a row counts.
     pub idle: u64,
 }
 

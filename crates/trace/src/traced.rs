@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 
 use forebay_sched::{
-    Accepted, Admission, Batch, Cancellation, ClassError, Decision, FileBusy, Policy, Rejected,
-    Request, RequestId, Room, Scheduler,
+    Accepted, Access, Admission, Batch, Cancellation, ClassError, Decision, FileBusy, Policy,
+    Rejected, Request, RequestId, Room, Scheduler,
 };
 use forebay_units::{Bytes, FileId, FileIndex, Timestamp};
 
@@ -21,6 +21,10 @@ use crate::recorder::Recorder;
 pub struct Traced {
     scheduler: Scheduler,
     recorder: Option<Box<Recorder>>,
+    /// That there was nothing is recorded, for this question, and nothing has been queued since,
+    /// and no append has ended.
+    /// To ask again changes nothing in a scheduler without classes, so it is not recorded again.
+    idle: Option<Asked>,
 }
 
 impl Deref for Traced {
@@ -34,7 +38,7 @@ impl Deref for Traced {
 impl From<Scheduler> for Traced {
     /// Not recorded yet.
     fn from(scheduler: Scheduler) -> Self {
-        Self { scheduler, recorder: None }
+        Self { scheduler, recorder: None, idle: None }
     }
 }
 
@@ -43,6 +47,7 @@ impl Traced {
     /// scheduler has accepted so far, its [`Stats::submitted`](forebay_sched::Stats::submitted).
     pub fn attach(&mut self, recorder: Recorder) {
         self.recorder = Some(Box::new(recorder));
+        self.idle = None;
     }
 
     /// Records no more.
@@ -62,6 +67,7 @@ impl Traced {
 
     #[inline]
     fn record(&mut self, now: Timestamp, event: &Event<'_>) {
+        self.idle = None;
         if let Some(recorder) = &mut self.recorder {
             recorder.record(now, event);
         }
@@ -87,6 +93,9 @@ impl Traced {
                 Err(Rejected::QueueFull) => Fate::QueueFull,
                 Err(Rejected::EmptyRange) => Fate::EmptyRange,
             };
+            if matches!(fate, Fate::Queued | Fate::Blocked) {
+                self.idle = None;
+            }
             let submit = Submit { seq: None, request, has_room: room == Room::Free, fate };
             recorder.record(now, &Event::Submit(submit));
         }
@@ -111,14 +120,18 @@ impl Traced {
 
     #[inline]
     fn record_decision(&mut self, now: Timestamp, asked: Asked, decision: Decision, batch: &Batch) {
-        let event = match decision {
+        match decision {
             Decision::Dispatch => {
-                Event::Dispatch { asked, members: batch.members().into(), continues: false }
+                let members = batch.members().into();
+                self.record(now, &Event::Dispatch { asked, members, continues: false });
             }
-            Decision::Wait { until } => Event::Wait { asked, until },
-            Decision::Idle => Event::Idle { asked },
-        };
-        self.record(now, &event);
+            Decision::Wait { until } => self.record(now, &Event::Wait { asked, until }),
+            Decision::Idle if self.idle == Some(asked) => {}
+            Decision::Idle => {
+                self.record(now, &Event::Idle { asked });
+                self.idle = (!self.scheduler.has_classes()).then_some(asked);
+            }
+        }
     }
 
     /// As [`Scheduler::complete`] or, with an `errno` other than 0, [`Scheduler::fail`].
@@ -134,7 +147,13 @@ impl Traced {
             0 => self.scheduler.complete(now, id, moved)?,
             _ => self.scheduler.fail(now, id, moved)?,
         };
-        self.record(now, &Event::Complete { seq: accepted.seq, errno, moved });
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(now, &Event::Complete { seq: accepted.seq, errno, moved });
+            if accepted.request.access == Access::Alone {
+                // What an append moved is charged at its end, and the next question settles it.
+                self.idle = None;
+            }
+        }
         self.record_ready(now);
         Some(accepted)
     }
@@ -155,6 +174,7 @@ impl Traced {
     fn record_ready(&mut self, now: Timestamp) {
         if let Some(recorder) = &mut self.recorder {
             for accepted in self.scheduler.made_ready() {
+                self.idle = None;
                 recorder.record(now, &Event::Ready { seq: accepted.seq });
             }
         }
@@ -185,7 +205,9 @@ impl Traced {
     /// Notes a read that was answered without the scheduler.
     #[inline]
     pub fn note_immediate(&mut self, now: Timestamp, request: Request, moved: Bytes) {
-        self.record(now, &Event::Immediate { request, moved });
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(now, &Event::Immediate { request, moved });
+        }
     }
 
     /// Notes which file an index stands for from now on, in the scheduler's ledger too.
@@ -215,6 +237,7 @@ impl Traced {
     pub fn adjust(&mut self, now: Timestamp, adjustment: &Adjustment) -> Result<(), ClassError> {
         if let Some(recorder) = &mut self.recorder {
             let (key, value) = (adjustment.key(), adjustment.value());
+            self.idle = None;
             recorder.record(now, &Event::Setting { key: &key, value: &value });
         }
         adjustment.apply(now, &mut self.scheduler)

@@ -332,6 +332,24 @@ fn the_longest_change_fits_into_an_event() {
 }
 
 #[test]
+fn nothing_to_do_is_told_once_where_asking_again_changes_nothing() {
+    let alone = setup(PolicyName::To, GuardMode::Overlap, Bypass::WhenIdle);
+    for (setup, told) in [(alone, 2), (shared(&alone, Discipline::Sfq), 5)] {
+        let mut traced = Traced::from(setup.scheduler());
+        traced.attach(Recorder::new(OPTIONS, 0));
+        let mut batch = Batch::new();
+        for now in [1, 2, 3, 4] {
+            assert_eq!(traced.next(Timestamp(now), &mut batch), Decision::Idle);
+        }
+        assert_eq!(traced.next_from_policy(Timestamp(5), &mut batch), Decision::Idle);
+        let (blocks, _) = traced.detach().unwrap().finish();
+        let mut bytes = Header::default().to_bytes();
+        blocks.for_each(|mut block| bytes.extend(block.seal()));
+        assert_eq!(Reader::new(&bytes).unwrap().count(), told);
+    }
+}
+
+#[test]
 fn the_trace_has_the_dispatches_in_their_order() {
     let setup = setup(PolicyName::Aioli, GuardMode::Overlap, Bypass::WhenIdle);
     let (bytes, dispatched) = run(&setup, 11, 2_000);
