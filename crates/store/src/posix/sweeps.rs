@@ -56,6 +56,7 @@ struct Sweep {
     /// What the kernel is asked through while there is something to ask for.
     through: Option<Arc<OpenFile>>,
     held: Vec<Work>,
+    /// Reads that have to be cached before the next one is tried without a look.
     doubt: u32,
     /// The kernel does not say what is cached.
     is_blind: bool,
@@ -94,10 +95,8 @@ impl Sweeps {
     /// not only fail: the kernel begins to read them, past all order.
     pub(super) fn may_try(&mut self, file: &OpenFile, range: &Range<u64>) -> bool {
         let Some(sweep) = self.sweeps.get_mut(file.sweep()) else { return true };
-        if sweep.is_blind {
-            return true;
-        }
-        !sweep.ahead.is_passed_by(range) && (sweep.doubt == 0 || sweep.is_cached(file, range))
+        let is_doubtful = sweep.doubt > 0 || sweep.ahead.is_passed_by(range);
+        !is_doubtful || sweep.is_blind || sweep.is_cached(file, range)
     }
 
     /// The page cache did not have a read that was tried.
