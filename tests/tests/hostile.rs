@@ -9,8 +9,8 @@ use forebay_forwarder::settings::Settings;
 use forebay_tests::{Client, Random, Raw, Running, Through, encoded, hello, range, wait_until};
 use forebay_units::Nanos;
 use forebay_wire::{
-    Delivery, Grant, HEADER_BYTES, Handle, Hello, Place, Read, ReadList, Reply, Request, Truncate,
-    Write, WriteData,
+    Delivery, FrameKind, Grant, HEADER_BYTES, Handle, Hello, Place, Read, ReadList, Reply, Request,
+    Truncate, Write, WriteData,
 };
 
 /// A client that must not notice anything of what others do.
@@ -442,6 +442,25 @@ fn one_client_that_never_reads_holds_its_share_and_nobody_up() {
     let status = running.status();
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     assert!(status.clients.stalled == 0 && status.pool.used_bytes <= 16 << 20, "{status:?}");
+}
+
+#[test]
+fn a_client_that_asks_for_the_status_all_the_time_gets_one_at_a_time() {
+    let running = Running::start(|_| {});
+    let mut raw = Raw::greeted(running.endpoint(Through::Unix));
+    let mut bystander = Bystander::of(&running, Through::Unix);
+    // All of them arrive at once.
+    let asked: Vec<u8> = (100..164).flat_map(|tag| encoded(&Request::Status, tag)).collect();
+    assert!(raw.send(&asked));
+    bystander.works("beside a client that asks all the time");
+    let mut latest = 0;
+    for tag in 100..164 {
+        let frame = raw.answer().expect("an answer");
+        assert_eq!((frame.header.kind, frame.header.tag), (FrameKind::StatusText, tag));
+        let status: Status = serde_json::from_slice(&frame.rest).expect("a status");
+        assert!(status.uptime_ns > latest, "made in the same turn of the loop as the one before");
+        latest = status.uptime_ns;
+    }
 }
 
 #[test]

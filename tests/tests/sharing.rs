@@ -344,6 +344,42 @@ fn a_job_held_back_keeps_no_other_job_waiting() {
 }
 
 #[test]
+fn jobs_held_back_keep_no_other_job_waiting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled("load", folder.path());
+    let served = Served::start(&["--scheduler-queue-requests-max=64"]);
+    let load = |job, direction, threads| {
+        let shape = Shape { job: Some(job), direction, file: job, threads, ..Shape::default() };
+        Load::start(&served, Through::Unix, &program, &shape)
+    };
+    let mut slow = ["a", "b"].map(|job| load(job, "read", 48));
+    let (mut writer, mut reader) = (load("c", "write", 4), load("d", "read", 1));
+    for job in ["a", "b"] {
+        let words = ["class", job, "limit=16KiB/s", "at_limit=wait"];
+        let answer = set(&served, Through::Unix, &words);
+        assert!(answer.status.success(), "{}", text(&answer.stderr));
+        assert!(text(&answer.stdout).contains("FOREBAY_TIMEOUT_MS"), "{}", text(&answer.stdout));
+    }
+    // Either of them alone would take three quarters of the places if it could.
+    for (slow, least) in slow.iter_mut().zip([28, 42]) {
+        slow.go(0);
+        forebay_tests::wait_until("the burst is over and the places are taken", || {
+            let status = served.status();
+            status.scheduler.queued >= least && status.calls.unanswered > least
+        });
+    }
+    writer.go(100);
+    writer.hear("done");
+    let before = served.status();
+    reader.go(100);
+    reader.hear("done");
+    let after = served.status();
+    let immediate = after.calls.immediate - before.calls.immediate;
+    assert!(immediate >= 100, "{immediate} of 100 cached reads went past the queue");
+    assert!(after.scheduler.queued >= 42, "{:?}", after.scheduler);
+}
+
+#[test]
 fn a_read_that_needs_no_device_counts_where_a_class_waits_at_its_limit() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compiled("load", folder.path());

@@ -22,6 +22,7 @@ use forebay_units::{Bytes, Direction, Nanos};
 
 use crate::Error;
 use crate::rotation::is_rotating;
+use crate::settings::class::CLASS_PLACES;
 use crate::settings::{self, Cost, Level, Settings, Sharing, StoreEngine, StoreKind};
 
 /// The request size at which order matters most, and at which devices are asked whether it does.
@@ -85,8 +86,8 @@ fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
                 StoreEngine::Threads => PosixEngine::Threads,
             },
             depth,
-        };
             read_ahead: settings.store.read_ahead_bytes,
+        };
         PosixStore::new(options).map_err(|errno| {
             let root = settings.export.root.as_deref().unwrap_or(Path::new("-")).display();
             let text = format!("posix with export.root = {root}: {errno}");
@@ -134,9 +135,9 @@ fn classes(settings: &Settings, queue_requests_max: usize) -> Result<Option<Clas
     }
     Ok(Some(ClassOptions {
         sharing: sharing(settings)?,
-        classes_max: settings.sharing.class_count_max as usize,
-        // A class that is held back leaves places for others.
-        class_requests_max: queue_requests_max / 4 * 3,
+        classes_max: settings.sharing.class_count_max as usize * CLASS_PLACES,
+        // What a class may have of the queue depends on what is free; the engine sees to it.
+        class_requests_max: queue_requests_max,
         ..ClassOptions::default()
     }))
 }

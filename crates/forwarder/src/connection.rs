@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 
 use forebay_engine::store::OpenHow;
 use forebay_engine::{Action, CallKey, Event, FileKey, Order, Origin, Ranges, Sink};
@@ -15,7 +16,6 @@ use forebay_units::{Bytes, ClassId, ClientId, Nanos, Offset, Timestamp};
 use forebay_wire::{Attributes, Descriptor, Done};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use serde::Serialize;
 
 use crate::asked::Asked;
 use crate::outgoing::Outgoing;
@@ -35,6 +35,10 @@ const TURN_REQUESTS: usize = 64;
 
 /// Answers that may wait for a peer to take them before nothing more is read from it.
 const FRAMES_MAX: usize = 256;
+
+/// Bytes of texts that may wait for a peer to take them before nothing more is read from it; one
+/// text may exceed them.
+const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Ranges of unanswered requests beyond which nothing more is read from a peer.
 const RANGES_MAX: usize = 16_384;
@@ -64,6 +68,8 @@ pub(crate) struct Connection {
     /// Calls that are not answered, in the order of their tags.
     calls: Vec<Call>,
     bye: Option<Bye>,
+    /// The status was asked for, with this tag; nothing more is read until the answer is there.
+    status_asked: Option<u64>,
     /// Waits for memory, so nothing is read.
     is_paused: bool,
     /// Requests that may still be taken in this turn.
@@ -122,6 +128,7 @@ impl Connection {
             rights,
             calls: Vec::new(),
             bye: None,
+            status_asked: None,
             is_paused: false,
             requests_left: TURN_REQUESTS,
             who: None,
@@ -179,6 +186,8 @@ impl Connection {
         let ranges: usize = self.calls.iter().map(|call| call.ranges_count).sum();
         !shared.is_stopping
             && self.outgoing.frames_count() < FRAMES_MAX
+            && self.outgoing.text_bytes() < TEXT_BYTES_MAX
+            && self.status_asked.is_none()
             && claimed + self.outgoing.payload_bytes() < shared.read_share_bytes
             && ranges < RANGES_MAX
     }
@@ -350,13 +359,17 @@ impl Connection {
                 let origin = self.origin(tag);
                 shared.engine.close(file, Some(origin), &mut shared.events);
             }
-            Asked::Status { tag } => self.send_text(tag, &shared.status()),
+            Asked::Status { tag } => {
+                self.status_asked = Some(tag);
+                shared.status_asked.push(self.key);
+            }
             Asked::Control { tag, .. } if !self.rights.may_control => {
                 self.answer_errno(tag, Errno::PERM);
             }
             Asked::Control { tag, text } => {
                 let answer = shared.sharing.control(&mut shared.engine, shared.now, &text);
-                self.send_text(tag, &answer);
+                let text = serde_json::to_vec(&answer).expect("an answer is plain data");
+                self.send_text(tag, &text.into());
             }
             Asked::Bye { tag, reasons } => {
                 shared.note_bye(&reasons);
@@ -495,14 +508,25 @@ impl Connection {
         self.outgoing.push(self.session.done(tag, done));
     }
 
-    fn send_text(&mut self, tag: u64, answer: &impl Serialize) {
-        let text = serde_json::to_vec(answer).expect("an answer is plain data");
+    /// Answers what was asked about the status.
+    pub(crate) fn send_status(&mut self, text: &Arc<[u8]>, now: Timestamp) {
+        if self.outgoing.is_empty() {
+            self.output = Progress::start(now);
+        }
+        if let Some(tag) = self.status_asked.take() {
+            self.send_text(tag, text);
+        }
+        self.answer_bye_if_quiet();
+    }
+
+    fn send_text(&mut self, tag: u64, text: &Arc<[u8]>) {
         let chunk = self.session.chunk_bytes_max() as usize;
         let count = text.len().div_ceil(chunk).max(1);
-        for (idx, part) in text.chunks(chunk).enumerate() {
+        for idx in 0..count {
+            let part = idx * chunk..((idx + 1) * chunk).min(text.len());
             let length = u32::try_from(part.len()).expect("at most a chunk");
             self.outgoing.push(self.session.status_text(tag, length, idx + 1 < count));
-            self.outgoing.push_long(part.into());
+            self.outgoing.push_text(text.clone(), part);
         }
     }
 

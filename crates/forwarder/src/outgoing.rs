@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
 use forebay_engine::PartKey;
 use forebay_pool::Buffer;
@@ -20,6 +21,8 @@ pub(crate) struct Outgoing {
     sent_bytes: usize,
     /// Payload in the pool's buffers.
     payload_bytes: u64,
+    /// Texts, which are in nobody's pool.
+    text_bytes: usize,
 }
 
 struct Frame {
@@ -29,7 +32,13 @@ struct Frame {
 
 enum Head {
     Small(Small),
-    Long(Box<[u8]>),
+    Text(Text),
+}
+
+/// A part of a text that several peers may be waiting for.
+struct Text {
+    all: Arc<[u8]>,
+    part: Range<usize>,
 }
 
 impl Deref for Head {
@@ -38,7 +47,7 @@ impl Deref for Head {
     fn deref(&self) -> &[u8] {
         match self {
             Self::Small(small) => small,
-            Self::Long(bytes) => bytes,
+            Self::Text(text) => &text.all[text.part.clone()],
         }
     }
 }
@@ -58,8 +67,9 @@ impl Outgoing {
         self.frames.push_back(Frame { head: Head::Small(head), payload: None });
     }
 
-    pub(crate) fn push_long(&mut self, bytes: Box<[u8]>) {
-        self.frames.push_back(Frame { head: Head::Long(bytes), payload: None });
+    pub(crate) fn push_text(&mut self, all: Arc<[u8]>, part: Range<usize>) {
+        self.text_bytes += part.len();
+        self.frames.push_back(Frame { head: Head::Text(Text { all, part }), payload: None });
     }
 
     pub(crate) fn push_data(&mut self, head: Small, data: Buffer, part: PartKey) {
@@ -73,6 +83,10 @@ impl Outgoing {
 
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes
+    }
+
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.text_bytes
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -128,11 +142,34 @@ impl Outgoing {
                 return;
             }
             self.sent_bytes -= length;
-            if let Some((buffer, part)) = self.frames.pop_front().and_then(|frame| frame.payload) {
+            let Some(Frame { head, payload }) = self.frames.pop_front() else { return };
+            if let Head::Text(text) = &head {
+                self.text_bytes -= text.part.len();
+            }
+            if let Some((buffer, part)) = payload {
                 self.payload_bytes -= buffer.len() as u64;
                 drop(buffer);
                 left(part);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_counted_until_they_are_taken_and_kept_once_for_all() {
+        let text: Arc<[u8]> = vec![b'x'; 1000].into();
+        let mut outgoing = Outgoing::default();
+        outgoing.push_text(text.clone(), 0..600);
+        outgoing.push_text(text.clone(), 600..1000);
+        assert_eq!((outgoing.text_bytes(), Arc::strong_count(&text)), (1000, 3));
+        outgoing.advance(700, &mut |_| {});
+        assert_eq!((outgoing.text_bytes(), outgoing.frames_count()), (400, 1));
+        outgoing.advance(300, &mut |_| {});
+        assert!(outgoing.is_empty() && outgoing.text_bytes() == 0);
+        assert_eq!(Arc::strong_count(&text), 1);
     }
 }

@@ -11,6 +11,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::Builder;
 
 use forebay_engine::{Engine, Event};
@@ -50,6 +51,9 @@ mod token {
 const STALL_CHECK_MIN: Nanos = Nanos::millis(10);
 const STALL_CHECK_MAX: Nanos = Nanos::secs(1);
 
+/// For how many times as long as a status took there is no other.
+const STATUS_REST: u64 = 9;
+
 /// How long a forwarder that was told to stop waits for answers to be ready and taken.
 const STOP_GRACE: Nanos = Nanos::secs(2);
 
@@ -82,6 +86,8 @@ pub(crate) struct Shard {
     /// While stopping: when to give up on what is not answered.
     stops_at: Option<Timestamp>,
     next_stall_check: Timestamp,
+    /// Before that nobody is told the status.
+    next_status: Timestamp,
     tape: Option<Tape>,
 }
 
@@ -123,6 +129,7 @@ impl Shard {
             is_accepting: true,
             stops_at: None,
             next_stall_check: Timestamp(0),
+            next_status: Timestamp(0),
             tape: None,
         })
     }
@@ -190,6 +197,7 @@ impl Shard {
             for key in std::mem::take(&mut self.unfinished) {
                 self.serve(key, epoll::EventFlags::IN);
             }
+            self.answer_status();
             self.settle();
             self.drop_stalled();
             if let (Some(tape), Some(recorder)) = (&mut self.tape, self.shared.engine.recorder())
@@ -376,6 +384,28 @@ impl Shard {
         self.accept_or_not(self.stops_at.is_none());
     }
 
+    /// Tells the status to whoever has asked. It costs what its tables are long, and everybody waits
+    /// meanwhile, so all who ask get the same one, and after each the loop does other things for
+    /// nine times as long. No answer is older than its question.
+    fn answer_status(&mut self) {
+        let is_due = self.shared.now >= self.next_status || self.stops_at.is_some();
+        if self.shared.status_asked.is_empty() || !is_due {
+            return;
+        }
+        let begin = self.clock.now();
+        let text = serde_json::to_vec(&self.shared.status()).expect("a status is plain data");
+        let text: Arc<[u8]> = text.into();
+        for number in std::mem::take(&mut self.shared.status_asked) {
+            let key = ConnectionKey::from(KeyData::from_ffi(number));
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.send_status(&text, self.shared.now);
+                self.serve(key, epoll::EventFlags::OUT);
+            }
+        }
+        let end = self.clock.now();
+        self.next_status = end + Nanos((end - begin).0.saturating_mul(STATUS_REST));
+    }
+
     /// Drops every peer that owes something and has not moved for the time-out.
     fn drop_stalled(&mut self) {
         let now = self.shared.now;
@@ -408,6 +438,7 @@ impl Shard {
         let deadlines = [
             self.shared.engine.wake().deadline,
             has_checks.then_some(self.next_stall_check),
+            (!self.shared.status_asked.is_empty()).then_some(self.next_status),
             self.stops_at,
         ];
         self.alarm.set(self.clock, deadlines.into_iter().flatten().min())?;

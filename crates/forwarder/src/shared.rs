@@ -14,6 +14,8 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) sharing: Sharing,
     pool: Pool,
+    /// Connections that wait for the status.
+    pub(crate) status_asked: Vec<u64>,
     /// The time of this turn of the loop.
     pub(crate) now: Timestamp,
     /// What the engine wants done, in order.
@@ -62,6 +64,7 @@ impl Shared {
             engine,
             pool,
             now: Timestamp(0),
+            status_asked: Vec::new(),
             events: Vec::new(),
             scratch: vec![0; scratch_bytes],
             clients: Clients::default(),

@@ -50,7 +50,13 @@ impl Sharing {
 
     /// Tells the scheduler what holds before anybody has come; a recording begins before.
     pub(crate) fn begin(&self, engine: &mut Engine) {
+        self.settings
+            .classes
+            .warnings()
+            .iter()
+            .for_each(|text| crate::log::warn(format_args!("{text}")));
         self.tell_users(engine, Timestamp(0));
+        self.classes.told_other().iter().for_each(|told| self.tell(engine, Timestamp(0), told));
     }
 
     /// Somebody has connected: the class that the requests are of.
@@ -60,14 +66,18 @@ impl Sharing {
         now: Timestamp,
         identity: Identity,
     ) -> ClassId {
-        let Entered { class, new, gone } = self.classes.enter(identity);
+        let Entered { class, new, gone } =
+            self.classes.enter(identity, |class| engine.is_class_busy(now, class));
         if let Some(gone) = gone {
             engine.answer_at_once(gone, true);
             note(engine.adjust(now, &Adjustment::Class(gone, None)));
         }
         if let Some((told, name)) = new {
             engine.note_name(Named::Class(class), &name);
-            self.class_names.note(u64::from(class.0), name, || keys_of_classes(engine));
+            self.class_names.note(u64::from(class.0), name, || {
+                let places = self.classes.ids().map(|class| u64::from(class.0));
+                keys_of_classes(engine).chain(places).collect()
+            });
             self.tell(engine, now, &told);
         }
         class
@@ -80,7 +90,10 @@ impl Sharing {
 
     /// A file was opened, by this name.
     pub(crate) fn opened(&mut self, engine: &Engine, id: FileId, name: String) {
-        self.file_names.note(id.mixed(), name, || keys_of_files(engine));
+        self.file_names.note(id.mixed(), name, || {
+            let open = engine.open_files().map(FileId::mixed);
+            keys_of_files(engine).chain(open).collect()
+        });
     }
 
     /// Does what words of a `Control` frame say, or nothing.
@@ -90,8 +103,11 @@ impl Sharing {
         };
         let words: Vec<&str> = text.split('\n').filter(|word| !word.is_empty()).collect();
         match control::changed(&self.settings, &words) {
-            Ok((settings, lines)) => {
+            Ok((settings, mut lines)) => {
+                let known = self.settings.classes.warnings();
                 self.change(engine, now, settings);
+                let new = self.settings.classes.warnings().into_iter();
+                lines.extend(new.filter(|text| !known.contains(text)));
                 Answer::Set(lines)
             }
             Err(text) => Answer::Wrong(text),
@@ -173,15 +189,15 @@ pub(crate) fn name_of(how: &OpenHow) -> String {
     }
 }
 
-fn keys_of_classes(engine: &Engine) -> Vec<u64> {
+fn keys_of_classes(engine: &Engine) -> impl Iterator<Item = u64> {
     // Whose rows there are does not depend on the time.
     let snapshot = engine.snapshot(Timestamp(0));
-    snapshot.map_or_else(Vec::new, |snapshot| snapshot.classes.keys().collect())
+    snapshot.map_or_else(Vec::new, |snapshot| snapshot.classes.keys().collect()).into_iter()
 }
 
-fn keys_of_files(engine: &Engine) -> Vec<u64> {
+fn keys_of_files(engine: &Engine) -> impl Iterator<Item = u64> {
     let snapshot = engine.snapshot(Timestamp(0));
-    snapshot.map_or_else(Vec::new, |snapshot| snapshot.files.keys().collect())
+    snapshot.map_or_else(Vec::new, |snapshot| snapshot.files.keys().collect()).into_iter()
 }
 
 /// Says what could not be told: the settings were checked, so it is worth a look.

@@ -128,7 +128,7 @@ fn heaviest(span: &Span<'_>) -> String {
         None => "nobody: nothing has reached the store".to_owned(),
         Some((class, had)) => format!(
             "{} with {} of {} and {} of {} requests",
-            class.name,
+            printable(&class.name),
             percent(had.bytes, bytes),
             span.amount(bytes),
             percent(had.requests, requests),
@@ -163,8 +163,10 @@ fn classes(span: &Span<'_>) -> Columns {
             time => Length(time).to_string(),
         };
         let blocker = class.blocked_by.first();
-        let blocked_by = blocker
-            .map_or_else(|| "-".to_owned(), |by| format!("{} ({})", by.class, Length(by.time_ns)));
+        let blocked_by = blocker.map_or_else(
+            || "-".to_owned(),
+            |by| format!("{} ({})", printable(&by.class), Length(by.time_ns)),
+        );
         columns.push([
             named(class),
             percent(had.bytes, bytes),
@@ -182,14 +184,19 @@ fn classes(span: &Span<'_>) -> Columns {
     columns
 }
 
+/// A name without what would move the cursor or break the line: files may be called anything.
+fn printable(name: &str) -> String {
+    name.replace(char::is_control, "?")
+}
+
 /// The name with what is set for it.
 fn named(class: &Class) -> String {
     let settings: Vec<_> =
         class.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
     if settings.is_empty() {
-        class.name.clone()
+        printable(&class.name)
     } else {
-        format!("{} [{}]", class.name, settings.join(" "))
+        format!("{} [{}]", printable(&class.name), settings.join(" "))
     }
 }
 
@@ -216,7 +223,7 @@ fn files(span: &Span<'_>) -> Columns {
     ]);
     for (file, had) in shown.iter().take(FILES_MAX) {
         columns.push([
-            file.name.clone(),
+            printable(&file.name),
             percent(had.bytes, bytes),
             span.amount(had.bytes),
             span.number(had.requests),
@@ -342,6 +349,20 @@ mod tests {
         status.not_hooked.insert("mapped".to_owned(), 2);
         status.classes = vec![class("7/climate", 3 << 20, 30), class("8/-", 1 << 20, 10)];
         status
+    }
+
+    #[test]
+    fn a_name_neither_breaks_its_line_nor_reaches_the_terminal() {
+        let mut status = status();
+        status.classes[0].name = "7/a\x1b[2J".to_owned();
+        let account = Account { bytes: 1 << 20, requests: 1, ..Account::default() };
+        let name = "/data/a\nb\x1b]0;x\x07".to_owned();
+        status.files = vec![forebay_forwarder::status::File { name, account }];
+        let text = table("unix:/x", &status, None);
+        assert!(text.contains("/data/a?b?]0;x?") && text.contains("7/a?[2J"), "{text}");
+        assert!(text.chars().all(|char| char == '\n' || !char.is_control()), "{text:?}");
+        let line = line(&status, None);
+        assert!(!line.trim_end().chars().any(char::is_control), "{line:?}");
     }
 
     #[test]

@@ -7,7 +7,11 @@
 //! climate          the job `climate`, of whatever user
 //! 1000/climate     the job `climate` of user 1000; `1000/-` is what that user does outside of jobs
 //! user:1000        user 1000: all jobs of that user together
+//! other            everybody for whom there was no place
 //! ```
+//!
+//! Jobs name themselves, users do not. So a job whose own name looks like one of the others (it has
+//! a slash, or it is `default`, `other` or begins with `user:`) is known by `USER/JOB` only.
 //!
 //! What is not said under the more exact name is looked for under the less exact one:
 //! `1000/climate`, then `climate`, then `default`; for a user, `user:1000` and no other.
@@ -20,6 +24,13 @@ use super::value::{Kind, Value};
 
 /// The name whose settings hold for every class.
 pub const DEFAULT: &str = "default";
+
+/// The name whose settings hold for those for whom there was no place.
+pub const OTHER: &str = "other";
+
+/// Places of the scheduler for one of `sharing.class_count_max`: a job's, and one for a user's jobs
+/// that have none of their own.
+pub const CLASS_PLACES: usize = 2;
 
 /// What the name of a user begins with.
 pub const USER: &str = "user:";
@@ -73,6 +84,12 @@ struct ClassKey {
     write: fn(&mut ClassSettings, Value),
     read: fn(&ClassSettings) -> Option<Value>,
 }
+
+/// How long a client waits for a sign of life unless told otherwise (`FOREBAY_TIMEOUT_MS`).
+const CLIENT_PATIENCE_S: u64 = 30;
+/// What a busy process has under way: 32 threads with 2 MiB each.
+const PATIENT_OPERATIONS: u64 = 64;
+const PATIENT_BYTES: u64 = 64 << 20;
 
 /// The largest weight.
 const WEIGHT_MAX: u32 = 1_000_000;
@@ -255,12 +272,19 @@ impl Classes {
     /// What holds for a job of a user; `-` is what the user does outside of jobs.
     pub fn of_job(&self, user: u32, job: &str) -> ClassSettings {
         let exact = format!("{user}/{job}");
-        [exact.as_str(), job, DEFAULT].iter().fold(ClassSettings::default(), |class, name| {
-            match self.0.get(*name) {
-                Some(less_exact) => class.or(less_exact),
-                None => class,
-            }
-        })
+        let bare = is_bare(job).then_some(job);
+        self.first_of([Some(exact.as_str()), bare, Some(DEFAULT)])
+    }
+
+    /// What holds for everybody for whom there was no place.
+    pub fn of_other(&self) -> ClassSettings {
+        self.first_of([Some(OTHER), Some(DEFAULT)])
+    }
+
+    /// What is said under the first name, and where nothing is, under the next.
+    fn first_of<'n>(&self, names: impl IntoIterator<Item = Option<&'n str>>) -> ClassSettings {
+        let said = names.into_iter().flatten().filter_map(|name| self.0.get(name));
+        said.fold(ClassSettings::default(), ClassSettings::or)
     }
 
     /// The users about whom something was said.
@@ -275,23 +299,57 @@ impl Classes {
         self.0.get(DEFAULT).cloned().unwrap_or_default()
     }
 
+    /// What is likely to go otherwise than whoever said it thinks: limits so low that a client takes
+    /// its forwarder for lost.
+    pub fn warnings(&self) -> Vec<String> {
+        let warn = |(name, said): (&String, &ClassSettings)| {
+            let is_user = name.starts_with(USER);
+            let holds = if is_user { said.clone() } else { said.clone().or(&self.of_default()) };
+            let below = |ceiling, least: u64| matches!(ceiling, Some(Ceiling::PerSecond(rate)) if rate < least);
+            let is_slow = below(holds.limit_bytes_per_second, PATIENT_BYTES / CLIENT_PATIENCE_S)
+                || below(holds.limit_operations_per_second, PATIENT_OPERATIONS / CLIENT_PATIENCE_S);
+            (holds.at_limit == Some(AtLimit::Wait) && is_slow).then(|| {
+                format!(
+                    "class {name}: a client with many requests under way may wait longer than its \
+                     time-out ({CLIENT_PATIENCE_S} s) at this limit, and take the forwarder for \
+                     lost; raise FOREBAY_TIMEOUT_MS for its programs"
+                )
+            })
+        };
+        self.0.iter().filter_map(warn).collect()
+    }
+
     /// What holds for a user, all jobs together.
     pub fn of_user(&self, user: u32) -> ClassSettings {
         self.0.get(&format!("{USER}{user}")).cloned().unwrap_or_default()
     }
 }
 
+/// Whether a job of this name can be meant where no user is named.
+fn is_bare(job: &str) -> bool {
+    !job.contains('/') && !job.starts_with(USER) && job != DEFAULT && job != OTHER
+}
+
+fn is_user(text: &str) -> bool {
+    text.parse::<u32>().is_ok_and(|number| number.to_string() == text)
+}
+
 fn check_name(name: &str) -> Result<(), ClassFault> {
     let is_plain = !name.is_empty() && !name.chars().any(char::is_control);
     if !is_plain || name.len() > NAME_BYTES_MAX {
         return Err(ClassFault::new(format!(
-            "a name of 1 to {NAME_BYTES_MAX} bytes without control characters: default, JOB, USER/JOB or user:USER"
+            "a name of 1 to {NAME_BYTES_MAX} bytes without control characters: default, other, JOB, USER/JOB or user:USER"
         )));
     }
     if let Some(user) = name.strip_prefix(USER)
-        && user.parse::<u32>().map(|number| number.to_string()).as_deref() != Ok(user)
+        && !is_user(user)
     {
         return Err(ClassFault::new("user: and a user's number, such as user:1000"));
+    }
+    if let Some((user, _)) = name.split_once('/')
+        && !is_user(user)
+    {
+        return Err(ClassFault::new("a user's number before the slash, such as 1000/climate"));
     }
     Ok(())
 }
@@ -331,6 +389,43 @@ mod tests {
         assert_eq!((exact.weight, exact.limit_bytes_per_second), (Some(3), Some(Ceiling::None)));
         assert_eq!(classes.of_job(1000, "-").weight, Some(2));
         assert_eq!(classes.of_user(1000), ClassSettings::default());
+    }
+
+    #[test]
+    fn a_job_cannot_take_what_is_said_about_others_by_its_name() {
+        let classes = classes(&[
+            ("1000/climate", "weight", "9"),
+            ("user:1000", "weight", "8"),
+            ("other", "weight", "7"),
+            ("default", "limit", "1MiB/s"),
+            ("default", "weight", "2"),
+            ("7/1000/climate", "weight", "5"),
+        ]);
+        for job in ["1000/climate", "user:1000", "other", "default"] {
+            assert_eq!(classes.of_job(8, job).weight, Some(2), "{job}");
+        }
+        assert_eq!(classes.of_job(7, "1000/climate").weight, Some(5), "a user and any job's name");
+        assert_eq!(classes.of_job(1000, "climate").weight, Some(9));
+        let other = classes.of_other();
+        assert_eq!(other.weight, Some(7));
+        assert_eq!(other.limit_bytes_per_second, Some(Ceiling::PerSecond(1 << 20)));
+    }
+
+    #[test]
+    fn a_limit_that_outlasts_a_clients_patience_is_warned_of() {
+        let classes = classes(&[
+            ("default", "at_limit", "wait"),
+            ("slow", "limit", "1MiB/s"),
+            ("few", "limit", "1op/s"),
+            ("fast", "limit", "100MiB/s"),
+            ("soft", "limit", "1MiB/s"),
+            ("soft", "at_limit", "borrow"),
+            ("user:5", "limit", "1MiB/s"),
+        ]);
+        let warnings = classes.warnings();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].starts_with("class few") && warnings[1].starts_with("class slow"));
+        assert!(warnings[1].contains("FOREBAY_TIMEOUT_MS"), "{warnings:?}");
     }
 
     #[test]
@@ -376,6 +471,8 @@ mod tests {
             ("", "weight", "1", "1 to 96 bytes"),
             ("a\nb", "weight", "1", "control characters"),
             ("user:me", "weight", "1", "user:1000"),
+            ("me/climate", "weight", "1", "1000/climate"),
+            ("07/climate", "weight", "1", "1000/climate"),
             ("user:1", "policy", "to", "for a user"),
         ] {
             let fault = classes.set(name, key, text).unwrap_err();

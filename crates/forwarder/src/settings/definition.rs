@@ -1,9 +1,11 @@
 //! The table of settings: key, default, allowed values, meaning.
 
+use forebay_sched::CLASSES_MAX;
 use forebay_store::TimeScale;
 use forebay_units::{Bytes, Nanos};
 
 use super::Settings;
+use super::class::CLASS_PLACES;
 use super::value::{Field, Kind, Value};
 
 /// Names of the policies, as in `scheduler.policy`.
@@ -63,6 +65,8 @@ macro_rules! row {
 
 const KIB_4: Bytes = Bytes::kib(4);
 const GIB: u64 = 1 << 10;
+/// The scheduler has places for so many jobs, and for one class of each of as many users.
+const CLASS_COUNT_MAX: u32 = CLASSES_MAX as u32 / CLASS_PLACES as u32;
 
 /// Every setting, in the order of the reference text.
 pub static DEFINITIONS: &[Definition] = &[
@@ -115,15 +119,15 @@ pub static DEFINITIONS: &[Definition] = &[
         "Calls in progress at the store at once; 0 leaves it to the store."
     ),
     row!(
-        store.time_scale,
-        Kind::Factor { min: TimeScale::MIN, max: TimeScale::MAX },
-        "1",
-    row!(
         store.read_ahead_bytes,
         Kind::Bytes { min: Bytes::ZERO, max: Bytes::mib(64), multiple_of: KIB_4 },
         "4MiB",
         "How much of a file the posix store has the kernel read ahead of all its readers together, where they sweep over it; 0 leaves it to the kernel, which sees each descriptor alone."
     ),
+    row!(
+        store.time_scale,
+        Kind::Factor { min: TimeScale::MIN, max: TimeScale::MAX },
+        "1",
         "Factor on a modelled device's service times. Publish figures at 1 only."
     ),
     row!(
@@ -254,9 +258,9 @@ pub static DEFINITIONS: &[Definition] = &[
     ),
     row!(
         sharing.class_count_max,
-        Kind::Count { min: 2, max: 65_536 },
+        Kind::Count { min: 2, max: CLASS_COUNT_MAX },
         "1024",
-        "Users and jobs told apart at once; more share one class, named other."
+        "Users and jobs told apart at once; of further jobs each user has one class, and further users share one, named other."
     ),
     row!(
         sharing.file_count_max,

@@ -10,8 +10,12 @@
 //! everywhere: whoever may connect can claim to be anybody, and is believed.
 //!
 //! There is room for `sharing.class_count_max` classes. When it is full, the class that has been
-//! without a connection for the longest time gives up its place; when all are in use, newcomers
-//! share one class, named `other`. A class that comes back after it gave up its place is a new one.
+//! without a connection for the longest time gives up its place, unless requests of it are still on
+//! their way: what is known of a class goes with its place, so nobody who has something loses one.
+//! When all are in use, the further jobs of a user share one class, `USER/-`, below that user; there
+//! is room for as many of those. Only then do newcomers share one class for all, named `other`,
+//! which has the settings of that name. So no number of jobs brings a user past the user's limits,
+//! or another user into `other`. A class that comes back after it gave up its place is a new one.
 
 use std::collections::HashMap;
 
@@ -47,6 +51,8 @@ impl Identity {
 struct Class {
     identity: Identity,
     connections_count: u32,
+    /// Beyond `max`: a user's, for jobs that have no place.
+    is_spare: bool,
     /// When its last connection went, counted in departures.
     left: u64,
 }
@@ -96,32 +102,50 @@ impl Classes {
         }
     }
 
-    /// Somebody has connected.
-    pub(crate) fn enter(&mut self, identity: Identity) -> Entered {
+    /// Somebody has connected. `is_busy` says of which classes requests are on their way.
+    pub(crate) fn enter(
+        &mut self,
+        identity: Identity,
+        is_busy: impl Fn(ClassId) -> bool,
+    ) -> Entered {
         let identity = match self.level {
             Level::None => return Entered { class: ALL, new: None, gone: None },
             Level::User => Identity { job: String::new(), ..identity },
             Level::Job => identity,
         };
-        if let Some(class) = self.known.get(&identity) {
-            let known = self.classes.get_mut(class).expect("who is known has a place");
-            known.connections_count += 1;
-            return Entered { class: *class, new: None, gone: None };
+        let of_user = Identity { job: NO_JOB.to_owned(), ..identity };
+        if let Some(entered) = self.enter_known(&identity) {
+            return entered;
         }
-        let mut gone = None;
-        if self.classes.len() >= self.max {
-            gone = self.give_up();
-            if gone.is_none() {
-                return Entered { class: OTHER_CLASS, new: None, gone };
+        if let Ok(gone) = self.make_room(false, &is_busy) {
+            return self.enter_new(identity, false, gone);
+        }
+        if self.level == Level::Job {
+            if let Some(entered) = self.enter_known(&of_user) {
+                return entered;
+            }
+            if let Ok(gone) = self.make_room(true, &is_busy) {
+                return self.enter_new(of_user, true, gone);
             }
         }
+        Entered { class: OTHER_CLASS, new: None, gone: None }
+    }
+
+    fn enter_known(&mut self, identity: &Identity) -> Option<Entered> {
+        let class = *self.known.get(identity)?;
+        let known = self.classes.get_mut(&class).expect("who is known has a place");
+        known.connections_count += 1;
+        Some(Entered { class, new: None, gone: None })
+    }
+
+    fn enter_new(&mut self, identity: Identity, is_spare: bool, gone: Option<ClassId>) -> Entered {
         let class = ClassId(self.next);
         // Past the last number it begins anew, four thousand million jobs later.
         self.next = (self.next + 1) % OTHER_CLASS.0;
         let name = self.name_of(&identity);
         self.known.insert(identity.clone(), class);
         let told = self.told(class, &identity);
-        self.classes.insert(class, Class { identity, connections_count: 1, left: 0 });
+        self.classes.insert(class, Class { identity, connections_count: 1, is_spare, left: 0 });
         Entered { class, new: Some((told, name)), gone }
     }
 
@@ -150,7 +174,24 @@ impl Classes {
 
     /// Everything that holds for classes.
     pub(crate) fn all_told(&self) -> Vec<Told> {
-        self.classes.iter().map(|(id, class)| self.told(*id, &class.identity)).collect()
+        let classes = self.classes.iter().map(|(id, class)| self.told(*id, &class.identity));
+        classes.chain(self.told_other()).collect()
+    }
+
+    /// What holds for those who have no place.
+    pub(crate) fn told_other(&self) -> Option<Told> {
+        let settings = self.settings.of_other();
+        (self.level != Level::None).then(|| Told {
+            class: OTHER_CLASS,
+            waits_at_limit: waits_at_limit(&settings),
+            share: class_share(&settings, None),
+            policy: settings.policy,
+        })
+    }
+
+    /// Every class that has a place.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ClassId> + '_ {
+        self.classes.keys().copied()
     }
 
     /// Users about whom something was said, with their share.
@@ -170,15 +211,24 @@ impl Classes {
         Some((class.connections_count, self.settings_of(&class.identity)))
     }
 
-    /// Takes the place of the class that has been gone longest.
-    fn give_up(&mut self) -> Option<ClassId> {
-        let gone = self.classes.iter().filter(|(_, class)| class.connections_count == 0);
-        let (id, _) = gone.min_by_key(|(_, class)| class.left)?;
+    /// Sees to it that there is a place, if need be that of the class that has been gone longest;
+    /// an error if there is none.
+    fn make_room(
+        &mut self,
+        is_spare: bool,
+        is_busy: impl Fn(ClassId) -> bool,
+    ) -> Result<Option<ClassId>, ()> {
+        let alike = || self.classes.iter().filter(|(_, class)| class.is_spare == is_spare);
+        if self.classes.len() < self.max || alike().count() < self.max {
+            return Ok(None);
+        }
+        let gone = alike().filter(|(id, class)| class.connections_count == 0 && !is_busy(**id));
+        let Some((id, _)) = gone.min_by_key(|(_, class)| class.left) else { return Err(()) };
         let id = *id;
         if let Some(class) = self.classes.remove(&id) {
             self.known.remove(&class.identity);
         }
-        Some(id)
+        Ok(Some(id))
     }
 
     fn name_of(&self, Identity { user, job }: &Identity) -> String {
@@ -206,14 +256,18 @@ impl Classes {
         Told {
             waits_at_limit: waits_at_limit(&settings) || waits_at_limit(&user),
             class,
-            share: ClassShare {
-                share: share(&settings),
-                reservation: settings.reservation.map_or(0, units),
-                group: (self.level == Level::Job).then_some(GroupId(identity.user)),
-            },
+            share: class_share(
+                &settings,
+                (self.level == Level::Job).then_some(GroupId(identity.user)),
+            ),
             policy: settings.policy,
         }
     }
+}
+
+fn class_share(settings: &ClassSettings, group: Option<GroupId>) -> ClassShare {
+    let reservation = settings.reservation.map_or(0, units);
+    ClassShare { share: share(settings), reservation, group }
 }
 
 fn units(ceiling: Ceiling) -> u64 {
@@ -259,7 +313,7 @@ mod tests {
     }
 
     fn enter(classes: &mut Classes, user: u32, job: &str) -> Entered {
-        classes.enter(Identity::new(user, job.as_bytes()))
+        classes.enter(Identity::new(user, job.as_bytes()), |_| false)
     }
 
     #[test]
@@ -297,8 +351,6 @@ mod tests {
     fn a_place_is_given_up_by_whoever_left_first_and_never_by_who_is_there() {
         let mut classes = classes(Level::Job, 3);
         let [a, b, c] = ["a", "b", "c"].map(|job| enter(&mut classes, 1, job).class);
-        assert_eq!(enter(&mut classes, 2, "d").class, OTHER_CLASS, "all are in use");
-        classes.leave(OTHER_CLASS);
         classes.leave(b);
         classes.leave(a);
         let taken = enter(&mut classes, 2, "d");
@@ -310,9 +362,58 @@ mod tests {
     }
 
     #[test]
+    fn a_class_keeps_its_place_while_requests_of_it_are_on_their_way() {
+        let mut classes = classes(Level::Job, 2);
+        let [a, b] = ["a", "b"].map(|job| enter(&mut classes, 1, job).class);
+        classes.leave(a);
+        classes.leave(b);
+        let next = classes.enter(Identity::new(1, b"c"), |class| class == a);
+        assert_eq!(next.gone, Some(b), "a has left first, but its requests are there");
+        assert_eq!(enter(&mut classes, 1, "a").class, a);
+    }
+
+    #[test]
+    fn without_a_place_a_job_is_the_users_and_the_users_limits_hold() {
+        let mut classes = classes(Level::Job, 3);
+        let named: Vec<_> = ["a", "b", "c"].map(|job| enter(&mut classes, 7, job).class).into();
+        let spare = enter(&mut classes, 7, "d");
+        let (told, name) = spare.new.expect("it is the first without a place");
+        assert_eq!((told.share.group, name.as_str()), (Some(GroupId(7)), "7/-"));
+        assert!(spare.class != OTHER_CLASS && !named.contains(&spare.class));
+        assert_eq!(enter(&mut classes, 7, "e").class, spare.class);
+        let later = enter(&mut classes, 8, "climate");
+        let (told, name) = later.new.expect("other users do not share it");
+        assert_eq!((told.share.group, name.as_str()), (Some(GroupId(8)), "8/-"));
+        enter(&mut classes, 9, "");
+        assert_eq!(enter(&mut classes, 10, "x").class, OTHER_CLASS, "three users more have come");
+        // A user's class that has been left is no job's.
+        classes.leave(later.class);
+        assert_eq!(enter(&mut classes, 7, "f").class, spare.class);
+        assert_eq!(enter(&mut classes, 10, "x").gone, Some(later.class));
+        // A job's place that has been left is.
+        classes.leave(named[1]);
+        assert_eq!(enter(&mut classes, 7, "f").gone, Some(named[1]));
+        assert_eq!(classes.ids().count(), 6);
+    }
+
+    #[test]
+    fn those_without_a_place_have_the_settings_of_other_or_the_default() {
+        let mut classes = classes(Level::Job, 3);
+        assert_eq!(classes.told_other().expect("jobs share").share, ClassShare::default());
+        let mut settings = classes.settings.clone();
+        settings.set("default", "limit", "1MiB/s").unwrap();
+        settings.set("other", "at_limit", "wait").unwrap();
+        let told = classes.change(settings);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((told[0].class, told[0].waits_at_limit), (OTHER_CLASS, true));
+        assert_eq!(told[0].share.share.bytes, Some(Rate::bytes(1 << 20)));
+        assert_eq!(self::classes(Level::None, 3).told_other(), None);
+    }
+
+    #[test]
     fn names_that_cannot_be_shown_are_replaced() {
         let mut classes = classes(Level::Job, 4);
-        let entered = classes.enter(Identity::new(1, b"a\x1b[2J\xff"));
+        let entered = classes.enter(Identity::new(1, b"a\x1b[2J\xff"), |_| false);
         assert_eq!(entered.new.unwrap().1, "1/a?[2J\u{fffd}");
     }
 

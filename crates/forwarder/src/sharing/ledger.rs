@@ -15,21 +15,25 @@ const FILES_MAX: usize = 64;
 /// The names of what the ledger may know, by the number that it knows them by.
 pub(crate) struct Names {
     names: HashMap<u64, String>,
-    /// Beyond this many, those that the ledger has forgotten are dropped.
+    /// Beyond this many, those that nobody needs are dropped.
     prune_at: usize,
+    prune_at_least: usize,
 }
 
 impl Names {
     /// Room for the ledger's rows and as many more.
     pub(crate) fn new(rows_max: u32) -> Self {
-        Self { names: HashMap::new(), prune_at: (2 * rows_max as usize).max(64) }
+        let least = (2 * rows_max as usize).max(64);
+        Self { names: HashMap::new(), prune_at: least, prune_at_least: least }
     }
 
-    /// Names something; `known` says which numbers the ledger has rows for.
-    pub(crate) fn note(&mut self, key: u64, name: String, known: impl FnOnce() -> Vec<u64>) {
+    /// Names something; `needed` says which numbers the ledger has rows for, and which may yet get one.
+    pub(crate) fn note(&mut self, key: u64, name: String, needed: impl FnOnce() -> HashSet<u64>) {
         if self.names.len() >= self.prune_at && !self.names.contains_key(&key) {
-            let known: HashSet<u64> = known().into_iter().collect();
-            self.names.retain(|key, _| known.contains(key));
+            let needed = needed();
+            self.names.retain(|key, _| needed.contains(key));
+            // However many are needed, each one is looked at a few times only.
+            self.prune_at = (2 * self.names.len()).max(self.prune_at_least);
         }
         self.names.insert(key, name);
     }
@@ -121,5 +125,28 @@ fn times(histogram: &Histogram) -> status::Times {
         p50_ns: histogram.percentile(50.0).0,
         p99_ns: histogram.percentile(99.0).0,
         max_ns: histogram.max().0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_needed_are_kept_however_many_they_are() {
+        let mut names = Names::new(8);
+        let mut asked = 0;
+        for key in 0..10_000 {
+            names.note(key, key.to_string(), || {
+                asked += 1;
+                (0..5000).collect()
+            });
+        }
+        assert!((0..5000).all(|key| names.find(key) == Some(key.to_string().as_str())));
+        assert!(asked < 10, "asked {asked} times");
+        for key in 10_000..30_000 {
+            names.note(key, key.to_string(), || HashSet::from([7]));
+        }
+        assert!(names.names.len() <= 10_000 && names.find(7).is_some(), "{}", names.names.len());
     }
 }
