@@ -133,7 +133,7 @@ fn row(cell: &Cell, printed: &[Option<Printed>], extent: &Extent) -> Option<Row>
         ("processor_ns", json!(middle(|run| run.processor_ns as f64) / requests)),
         ("peak_bytes", json!(middle(|run| run.peak_bytes as f64))),
     ]);
-    if cell.direction == forebay_units::Direction::Read {
+    if cell.is_of_table() {
         let ratio = over_agios(cell, row.value);
         row.beside.extend([
             ("agios_v2_thousand", agios::measured(cell.row, cell.column).shown()),
