@@ -256,3 +256,26 @@ fn serves_a_victim_in_time(policy: PolicyName, seed: u64) {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    /// Most of what is queued is blocked or behind a limit here, is cancelled, and its class forgotten.
+    #[test]
+    fn classes_behind_limits_come_and_go(ops in ops(150)) {
+        let narrow = |op| match op {
+            Op::Submit(request, _) => {
+                let block = request.range.start.0 / BLOCK % 2;
+                let range = ByteRange::new(Offset(block * BLOCK), Bytes(BLOCK));
+                let is_read = request.access == Access::Read;
+                let access = if is_read { Access::Read } else { Access::Write };
+                Op::Submit(Request { file: FileIndex(0), access, range, ..request }, false)
+            }
+            Op::Switch(number) => Op::Share(number),
+            op => op,
+        };
+        let limits = (0..3).map(|class| Op::Share(class + 4));
+        let ops: Vec<Op> = limits.chain(ops.into_iter().map(narrow)).collect();
+        shares(PolicyName::To, GuardMode::Overlap, Sharing::Tight, &ops);
+    }
+}

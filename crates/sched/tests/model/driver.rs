@@ -149,7 +149,8 @@ impl Driver {
                 }
             }
             Op::Cancel(number) => {
-                if let Some(seq) = self.pick(number, |_| true) {
+                let is_asked = |known: &Known| number.is_multiple_of(4) || known.place == Place::Waiting;
+                if let Some(seq) = self.pick(number / 4, is_asked) {
                     self.cancel(seq);
                 }
             }
@@ -189,7 +190,7 @@ impl Driver {
             self.scheduler.release_class(now, class).expect("it has classes");
             return;
         }
-        let limit = Rate { per_second: 1 << 20, burst: 0 };
+        let limit = Rate { per_second: 1 << 16, burst: 0 };
         let at_limit = if number % 4 == 1 { AtLimit::Wait } else { AtLimit::Borrow };
         let share = Share { bytes: Some(limit), at_limit, ..Share::default() };
         let reservation = if number % 8 > 4 { 1 << 20 } else { 0 };

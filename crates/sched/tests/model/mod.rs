@@ -38,7 +38,7 @@ pub enum Op {
     NextFromPolicy,
     /// Completes one request in flight.
     Complete(usize),
-    /// Cancels one request, alive or not.
+    /// Cancels one request: three times in four one that waits, else any.
     Cancel(usize),
     /// Puts another policy in charge.
     Switch(usize),
@@ -79,7 +79,7 @@ pub fn ops(length_max: usize) -> impl Strategy<Value = Vec<Op>> {
         4 => any::<usize>().prop_map(Op::Complete),
         2 => any::<usize>().prop_map(Op::Cancel),
         1 => any::<usize>().prop_map(Op::Switch),
-        2 => any::<usize>().prop_map(Op::Share),
+        4 => any::<usize>().prop_map(Op::Share),
         1 => (1..2_000_000u64).prop_map(Op::Sleep),
     ];
     proptest::collection::vec(op, 1..length_max)
