@@ -149,7 +149,8 @@ impl Driver {
                 }
             }
             Op::Cancel(number) => {
-                let is_asked = |known: &Known| number.is_multiple_of(4) || known.place == Place::Waiting;
+                let is_asked =
+                    |known: &Known| number.is_multiple_of(4) || known.place == Place::Waiting;
                 if let Some(seq) = self.pick(number / 4, is_asked) {
                     self.cancel(seq);
                 }
