@@ -15,7 +15,7 @@
 //!
 //! Loses when: two sweeps over one file are further apart than [`NEAR`], so that each closes the
 //! window of the other (then it is as if there were none); a sweep ends early (at most a window
-//! is read in vain).
+//! is read in vain); readers leave gaps smaller than [`NEAR`], which are read as well.
 
 use std::ops::Range;
 
