@@ -1,7 +1,7 @@
 //! One connection: its session, what it has asked for, and what waits to be sent to it.
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use forebay_engine::store::OpenHow;
 use forebay_engine::{Action, CallKey, Event, FileKey, Order, Origin, Ranges, Sink};
 use forebay_sched::OTHER_CLASS;
-use forebay_session::server::{self, Limits, Session, Violation};
+use forebay_session::server::{Limits, Session, Violation};
 use forebay_trace::Named;
 use forebay_transport::Stream;
 use forebay_units::{Bytes, ClassId, ClientId, Nanos, Offset, Timestamp};
@@ -23,6 +23,7 @@ use crate::progress::Progress;
 use crate::rights::Rights;
 use crate::shared::Shared;
 use crate::sharing::{self, Identity};
+use crate::socket::{Received, receive, turn_away};
 
 /// Descriptors that may have arrived without the `Open` they belong to; a client sends one with each.
 const DESCRIPTORS_MAX: usize = 64;
@@ -584,26 +585,4 @@ impl Connection {
     fn origin(&self, tag: u64) -> Origin {
         Origin { connection: self.key, tag }
     }
-}
-
-/// What one receive brought.
-struct Received {
-    count: usize,
-    /// Nothing more is there now.
-    is_drained: bool,
-}
-
-/// Receives what is there; the end of the stream is an ending.
-fn receive(stream: &Stream, room: &mut [u8]) -> Result<Received, Ending> {
-    match stream.receive(&mut [IoSliceMut::new(room)]) {
-        Ok(0) => Err(Ending::Left),
-        Ok(count) => Ok(Received { count, is_drained: count < room.len() }),
-        Err(Errno::AGAIN) => Ok(Received { count: 0, is_drained: true }),
-        Err(_) => Err(Ending::Left),
-    }
-}
-
-/// Turns somebody away before a session begins.
-pub(crate) fn turn_away(stream: &Stream, errno: Errno, message: &str) {
-    let _ = stream.send(&[IoSlice::new(&server::refusal(errno.raw_os_error(), message))]);
 }

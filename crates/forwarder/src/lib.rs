@@ -24,6 +24,7 @@ pub mod settings;
 mod shard;
 mod shared;
 mod sharing;
+mod socket;
 pub mod status;
 
 use std::fmt;

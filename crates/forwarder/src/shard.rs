@@ -28,10 +28,11 @@ use slotmap::{Key, KeyData, SlotMap, new_key_type};
 
 use crate::alarm::Alarm;
 use crate::clock::Clock;
-use crate::connection::{Connection, Ending, turn_away};
+use crate::connection::{Connection, Ending};
 use crate::rights::Rights;
 use crate::settings::{self, Network, Settings, TcpControl};
 use crate::shared::Shared;
+use crate::socket::turn_away;
 use crate::status::Status;
 
 new_key_type! {

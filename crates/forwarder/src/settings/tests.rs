@@ -195,3 +195,16 @@ fn names_are_read_in_upper_and_lower_case_and_kept_in_lower() {
     let settings = Sources::new().flag("scheduler.policy", "aIOLi").resolve().unwrap();
     assert_eq!(settings.scheduler.policy, "aioli");
 }
+
+#[test]
+fn the_scheduler_has_a_place_for_every_class_that_may_be_asked_for() {
+    let most = u32::try_from(forebay_sched::CLASSES_MAX / class::CLASS_PLACES).unwrap();
+    let settings = from_toml(&format!("sharing.class_count_max = {most}")).unwrap();
+    let setup = crate::assemble::setup(&settings).unwrap();
+    // It would panic if there were too many.
+    drop(setup.scheduler());
+    for beyond in [most + 1, 65_001, 65_536] {
+        let error = from_toml(&format!("sharing.class_count_max = {beyond}")).unwrap_err();
+        assert!(error.to_string().contains(&most.to_string()), "{error}");
+    }
+}
