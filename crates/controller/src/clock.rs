@@ -3,7 +3,7 @@
 //! Asking the system takes a tenth of a request's time. So the holder of the lock asks it only
 //! every few microseconds and counts the processor's own ticks in between. How long a tick is, it
 //! learns from the system's answers; a tick counter that jumps, goes back or stands still is wrong
-//! for those few microseconds only.
+//! for those few microseconds, or a few hundred calls, only.
 
 use std::time::Instant;
 
@@ -30,6 +30,10 @@ impl Clock {
 /// The longest time that is counted in ticks.
 const COUNTED_MAX: Nanos = Nanos::micros(8);
 
+/// How often ticks are counted at most before the system is asked: a counter that stands still would
+/// never say that it is time to.
+const COUNTS_MAX: u32 = 500;
+
 /// The shortest time from which the length of a tick is learned.
 const LEARNED_MIN: Nanos = Nanos::millis(1);
 
@@ -39,6 +43,8 @@ pub(crate) struct Ticks {
     /// The system's latest answer, and the counter then.
     asked: Timestamp,
     ticks: u64,
+    /// How often they were counted since.
+    counts: u32,
     /// From when on the length of a tick is being learned.
     learning: (Timestamp, u64),
     /// Nanoseconds a tick, times 2^32; 0 while it is not known.
@@ -75,10 +81,12 @@ impl Ticks {
     }
 
     /// The time by the counter alone, if it is near enough to the system's latest answer.
-    fn count(&self, ticks: u64) -> Option<Timestamp> {
+    fn count(&mut self, ticks: u64) -> Option<Timestamp> {
         let since = u128::from(ticks.wrapping_sub(self.ticks)) * u128::from(self.tick);
         let nanos = u64::try_from(since >> 32).ok()?;
-        (self.tick > 0 && nanos < COUNTED_MAX.0).then(|| self.asked + Nanos(nanos))
+        self.counts += 1;
+        let is_near = self.tick > 0 && nanos < COUNTED_MAX.0 && self.counts <= COUNTS_MAX;
+        is_near.then(|| self.asked + Nanos(nanos))
     }
 
     fn ask(&mut self, now: Timestamp, ticks: u64) -> Timestamp {
@@ -91,7 +99,7 @@ impl Ticks {
             self.tick = if is_possible { tick as u64 } else { 0 };
             self.learning = (now, ticks);
         }
-        (self.asked, self.ticks) = (now, ticks);
+        (self.asked, self.ticks, self.counts) = (now, ticks, 0);
         now
     }
 }
@@ -119,8 +127,8 @@ mod tests {
 
     #[test]
     fn between_two_answers_ticks_are_counted() {
-        let ticks = learned();
-        let at = |nanos: u64| ticks.count(6_001_000 + 3 * nanos);
+        let mut ticks = learned();
+        let mut at = |nanos: u64| ticks.count(6_001_000 + 3 * nanos);
         assert!((at(1_000).unwrap().0).abs_diff(2_001_000) <= 1);
         assert_eq!(at(COUNTED_MAX.0 + 10), None, "the system is asked again");
     }
@@ -132,6 +140,15 @@ mod tests {
         assert_eq!(ticks.count(u64::MAX), None, "far ahead");
         ticks.ask(Timestamp(4_000_000), 6_001_001);
         assert_eq!(ticks.count(6_001_002), None, "it has stood still, so nothing is known");
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_is_not_counted_for_ever() {
+        let mut ticks = learned();
+        let counts = (0..10_000).take_while(|_| ticks.count(6_001_000).is_some()).count();
+        assert_eq!(counts, COUNTS_MAX as usize);
+        ticks.ask(Timestamp(4_000_000), 6_001_000);
+        assert_eq!(ticks.count(6_001_000), None, "nothing is known of its length any more");
     }
 
     #[test]

@@ -67,9 +67,10 @@ impl Controller {
             }
             // Somebody is leaving something older; this must not overtake what is behind it.
         }
-        if let Some(ticket) = shared.leave(submission) {
-            if let Some(active) = &mut active {
-                self.pump(active)?;
+        if let Some((ticket, published)) = shared.leave(submission) {
+            match &mut active {
+                Some(active) => self.pump(active)?,
+                None => self.see_to_followers(&shared.ring, published),
             }
             return Ok(ticket);
         }
@@ -131,10 +132,14 @@ impl Controller {
         }
         match shared.ends.claim() {
             Some(claim) => {
-                claim.publish(&Operation::End(slot, ended, shared.ticks_of_end()));
+                let ended = Operation::End(slot, ended, shared.ticks_of_end());
+                let published = claim.publish(&ended);
                 match &mut active {
                     Some(active) => self.pump(active),
-                    None => Ok(()),
+                    None => {
+                        self.see_to_followers(&shared.ends, published);
+                        Ok(())
+                    }
                 }
             }
             None => self.under_lock(active, |locked, now| locked.end(shared, now, slot, ended)),
@@ -188,7 +193,8 @@ impl Controller {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let turned = shared.places.of(slot).sleep(until, || match shared.slots.live(ticket) {
             None => Some(Err(Error::Cancelled)),
-            Some((_, _, word)) => (word.stage() == Stage::InFlight).then_some(Ok(())),
+            Some((_, _, word)) if word.stage() == Stage::InFlight => Some(Ok(())),
+            Some(_) => shared.is_broken().then_some(Err(Error::Broken)),
         });
         turned.unwrap_or(Err(Error::TimedOut))
     }
@@ -232,7 +238,7 @@ impl Controller {
     /// [`Error::WrongDelivery`] unless the controller was made with [`Delivery::Poll`].
     pub fn descriptor(&self) -> Result<BorrowedFd<'_>, Error> {
         self.shared.check_process()?;
-        self.shared.timer.as_ref().map(Timer::descriptor).ok_or(Error::WrongDelivery)
+        self.shared.timer.as_deref().map(Timer::descriptor).ok_or(Error::WrongDelivery)
     }
 
     /// Takes in nothing more, dispatches what waits, and sleeps until nothing is alive. After that

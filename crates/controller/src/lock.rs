@@ -74,6 +74,10 @@ impl State {
         self.wake(i32::MAX as u32);
     }
 
+    fn is_broken(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == BROKEN
+    }
+
     fn wake(&self, most: u32) {
         // Waking cannot fail with a valid address.
         _ = futex::wake(&self.0, futex::Flags::PRIVATE, most);
@@ -88,7 +92,7 @@ mod tests {
 
     #[test]
     fn one_at_a_time_has_it() {
-        let lock = Lock::new(0_u64);
+        let lock = Lock::new(0_u64, || ());
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -106,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_taken_lock_is_not_waited_for_unless_asked() {
-        let lock = Lock::new(());
+        let lock = Lock::new((), || ());
         let held = lock.try_take().unwrap();
         assert!(held.is_some() && lock.try_take().unwrap().is_none());
         drop(held);
@@ -115,7 +119,7 @@ mod tests {
 
     #[test]
     fn those_who_sleep_are_told_when_the_holder_has_panicked() {
-        let (lock, taken) = (Lock::new(()), Barrier::new(2));
+        let (lock, taken) = (Lock::new((), || ()), Barrier::new(2));
         thread::scope(|scope| {
             let panicked = scope.spawn(|| {
                 let _held = lock.take().unwrap();
@@ -128,5 +132,6 @@ mod tests {
             assert_eq!(sleeper.join().unwrap(), Some(Error::Broken));
         });
         assert_eq!(lock.try_take().err(), Some(Error::Broken));
+        assert!(lock.is_broken());
     }
 }

@@ -6,7 +6,7 @@ use forebay_sched::{
     Accepted, Access, Admission, Batch, Cancellation, Decision, Request, RequestId, Room,
 };
 use forebay_trace::Traced;
-use forebay_units::{FileId, FileIndex, Timestamp};
+use forebay_units::{ClassId, FileId, FileIndex, Timestamp};
 
 use crate::active::Active;
 use crate::clock::Ticks;
@@ -26,10 +26,10 @@ pub(crate) struct Locked {
     pub(crate) free: FreeSlots,
     /// A batch leaves while fewer requests than this are in flight.
     pub(crate) depth: usize,
-    /// Most requests that wait.
-    pub(crate) queue_max: usize,
-    /// With fewer waiting than this, one more is never refused, whatever its class.
-    ring_max: usize,
+    /// Most requests that wait, and most of one class; the scheduler's own bounds are wider.
+    bounds: Bounds,
+    /// How many were refused here, of which the scheduler does not know.
+    pub(crate) refused: u64,
     /// Nothing leaves before, because more is about to follow.
     pub(crate) hold_until: Option<Timestamp>,
     /// `poll` has said that nothing may go, and nothing has changed since.
@@ -44,6 +44,21 @@ pub(crate) struct Locked {
     batch: Batch,
     /// Dispatched, but too long for one answer of `poll`.
     rest: Option<(Kind, VecDeque<Turn>)>,
+}
+
+/// Most requests that wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) queue: usize,
+    /// Of one class; without classes, any number.
+    pub(crate) class: usize,
+}
+
+impl Bounds {
+    /// With fewer waiting than this, one more is never refused, whatever its class.
+    pub(crate) fn least(&self) -> usize {
+        self.queue.min(self.class)
+    }
 }
 
 /// What the requests of a batch have in common.
@@ -65,20 +80,14 @@ pub(crate) enum Decided {
 }
 
 impl Locked {
-    pub(crate) fn new(
-        scheduler: Traced,
-        files: Files,
-        depth: usize,
-        queue_max: usize,
-        ring_max: usize,
-    ) -> Self {
+    pub(crate) fn new(scheduler: Traced, files: Files, depth: usize, bounds: Bounds) -> Self {
         Self {
             scheduler,
             files,
             free: FreeSlots::default(),
             depth,
-            queue_max,
-            ring_max,
+            bounds,
+            refused: 0,
             hold_until: None,
             has_answered: false,
             wanted: None,
@@ -130,7 +139,7 @@ impl Locked {
     /// be refused; and the answer that `poll` gave last no longer holds.
     pub(crate) fn note_change(&mut self, shared: &Shared) {
         self.has_answered = false;
-        let is_crowded = self.scheduler.held_count() + ENTRIES >= self.ring_max;
+        let is_crowded = self.scheduler.held_count() + ENTRIES >= self.bounds.least();
         shared.set_crowded(is_crowded);
     }
 
@@ -140,9 +149,10 @@ impl Locked {
         shared.set_urgent(self.scheduler.queued_count() > 0 || !self.ticks.are_known());
     }
 
-    /// Whether the queue takes no more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.scheduler.held_count() >= self.queue_max
+    /// Whether the queue takes no more of this class.
+    fn is_full(&self, class: ClassId) -> bool {
+        self.scheduler.held_count() >= self.bounds.queue
+            || self.scheduler.queued_count_of(class) >= self.bounds.class
     }
 
     /// Whether the depth allows one more batch.
@@ -155,6 +165,13 @@ impl Locked {
         self.has_room() && self.hold_until.is_none_or(|until| until <= now)
     }
 
+    /// From when on something might go beside what is in flight, as far as depth and holds tell; not
+    /// before `now`.
+    pub(crate) fn more_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let may_go = self.has_ready() && self.has_room();
+        may_go.then(|| self.hold_until.map_or(now, |until| until.max(now)))
+    }
+
     /// Admits a request that comes straight from its submitter. With `active`, it may be dispatched at once.
     pub(crate) fn submit(
         &mut self,
@@ -163,7 +180,8 @@ impl Locked {
         submission: &Submission,
         active: Option<&mut Active>,
     ) -> Result<(Ticket, Decided), Error> {
-        if self.is_full() {
+        if self.is_full(submission.class) {
+            self.refused += 1;
             return Err(Error::QueueFull);
         }
         let slot = shared.slots.take(&mut self.free).ok_or(Error::QueueFull)?;

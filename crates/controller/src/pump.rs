@@ -4,10 +4,16 @@
 //!   a thread that finds the lock taken          the one that has it
 //!   publishes its operation                     lets go
 //!   tries the lock: taken, so it goes           looks into the ring: sees the operation
+//!                                               sets the alarm, then calls back
 //! ```
 //!
 //! Both sides write first and then look, all of it sequentially consistent, so at least one of them
 //! sees the other: an operation that was left is always found.
+//!
+//! Nobody relies on a thread that is in a call-back for longer than [`WATCH`]. Who goes into one and
+//! leaves something behind, operations in the ring or requests that might go, sets the alarm before.
+//! So does who attends: others leave everything to it without trying the lock, until the alarm rings
+//! and deposes it. If it is quick it then begins anew.
 //!
 //! One thing is left on purpose. What has ended stays in its ring if nothing waits and nobody drains:
 //! the next call takes it along, and learns from the processor's ticks when it was. So a request that
@@ -27,6 +33,7 @@ use crate::error::Error;
 use crate::lock::Held;
 use crate::locked::{Decided, Locked};
 use crate::operation::{Delivery, Turn};
+use crate::ring::Ring;
 use crate::shared::Shared;
 
 /// How long a caller dispatches for others before the alarm's thread takes over.
@@ -43,25 +50,28 @@ const BATCHES_AT_ONCE: usize = 16;
 /// How long those wait at most who left something to a loop whose call-back then takes long.
 const WATCH: Nanos = Nanos::millis(2);
 
-/// The loop to which others leave everything, while this says so.
+/// Whether others leave everything to this loop, and under which number.
 struct Attending<'a> {
     of: &'a Shared,
-    is_attending: bool,
+    number: Option<usize>,
 }
 
 impl Attending<'_> {
-    /// Others leave everything from now on; whether that is new.
+    /// Whether others still do.
+    fn is_on(&self) -> bool {
+        self.number.is_some_and(|number| self.of.has_attendance(number))
+    }
+
+    /// Others leave everything from now on; whether that is so, and new.
     fn begin(&mut self) -> bool {
-        let is_new = !self.is_attending
-            && self.of.attendant.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        self.is_attending |= is_new;
-        is_new
+        self.number = self.of.begin_attendance();
+        self.number.is_some()
     }
 
     /// Others do not rely on this loop any more. It looks once more what was left until now.
     fn end(&mut self) {
-        if core::mem::take(&mut self.is_attending) {
-            self.of.attendant.store(0, Ordering::SeqCst);
+        if let Some(number) = self.number.take() {
+            self.of.end_attendance(number);
         }
     }
 }
@@ -108,20 +118,26 @@ impl Controller {
         active: &mut Active,
     ) -> Result<(), Error> {
         let shared = &*self.shared;
-        let mut attending = Attending { of: shared, is_attending: false };
+        let mut attending = Attending { of: shared, number: None };
         let mut now = began;
         loop {
             self.ring_timer(&locked, now);
+            let is_quick = locked.turn_ns <= SLOW.0;
+            let more = locked.more_at(now);
             self.unlock(locked, active);
             let batches = active.batches.len().max(1) as u64;
             if decided == Decided::Dispatch {
+                if !active.turns.is_empty() && !attending.is_on() {
+                    let more = if shared.has_left() { Some(now) } else { more };
+                    self.leave_to_alarm(more, if is_quick { WATCH } else { Nanos::ZERO }, active);
+                }
                 self.deliver(active);
-                if !attending.is_attending && shared.may_rest() {
+                if !attending.is_on() && shared.may_rest() {
                     return Ok(());
                 }
             } else {
                 attending.end();
-                if self.is_left_to_others(decided) {
+                if self.is_left_to_others(decided, active) {
                     return Ok(());
                 }
             }
@@ -139,14 +155,18 @@ impl Controller {
             locked.turn_ns = (locked.turn_ns * 7 + turn_ns.min(SLOW.0 * 8)) / 8;
             let is_quick = locked.turn_ns <= SLOW.0;
             let is_sought = taken > 0 && self.dispatches_by_itself();
-            let attends = attending.is_attending
-                || (is_quick && is_sought && attending.begin() && self.set_alarm(now + WATCH));
+            let attends = attending.is_on()
+                || (is_quick
+                    && is_sought
+                    && !active.is_alarm
+                    && attending.begin()
+                    && self.set_alarm(now + WATCH));
             if !is_quick || !attends {
                 attending.end();
             }
             decided = self.decide(&mut locked, now, active);
             while decided == Decided::Dispatch
-                && attending.is_attending
+                && attending.is_on()
                 && active.batches.len() < BATCHES_AT_ONCE
                 && self.decide(&mut locked, now, active) == Decided::Dispatch
             {}
@@ -154,11 +174,17 @@ impl Controller {
     }
 
     /// Whether this loop may end, having found nothing to dispatch.
-    fn is_left_to_others(&self, decided: Decided) -> bool {
+    fn is_left_to_others(&self, decided: Decided, active: &Active) -> bool {
         if let Decided::Wait(until) = decided
             && self.dispatches_by_itself()
-            && !self.set_alarm(until)
         {
+            if active.is_alarm {
+                self.shared.sleeper.set_for_return(until);
+                return !self.shared.has_left();
+            }
+            if self.set_alarm(until) {
+                return !self.shared.has_left();
+            }
             // With no thread to be had, the wait is the caller's.
             thread::sleep(Duration::from_nanos((until - self.shared.clock.now()).0));
             return false;
@@ -173,7 +199,7 @@ impl Controller {
         active: &Active,
     ) -> Result<Option<Held<'_, Locked>>, Error> {
         let shared = &*self.shared;
-        if !attending.is_attending {
+        if !attending.is_on() {
             return if active.is_alarm { shared.try_lock() } else { shared.try_attend() };
         }
         if let Some(locked) = shared.try_lock()? {
@@ -185,14 +211,42 @@ impl Controller {
     }
 
     /// Lets go of the lock inside a call-back. What the call-back asked for is dispatched by the
-    /// loop that called it; what others have left meanwhile must not wait that long.
+    /// loop that called it; what others have left meanwhile must not wait that long, nor those who
+    /// rely on whoever has the lock.
     pub(crate) fn leave_to_loop(&self, locked: Held<'_, Locked>, now: Timestamp, has_taken: bool) {
+        let shared = &*self.shared;
         self.ring_timer(&locked, now);
-        locked.note_urgency(&self.shared);
+        locked.note_urgency(shared);
+        let more = locked.more_at(now).map(|from| from.max(now + WATCH));
+        let is_quiet = shared.quiet_wanted.load(Ordering::SeqCst) > 0 && locked.is_quiet();
         drop(locked);
-        if has_taken || self.shared.has_left() {
+        if is_quiet {
+            shared.quiet.wake();
+        }
+        if let Some(from) = if has_taken || shared.has_left() { Some(now) } else { more } {
             // Without an alarm it waits for the loop after all.
-            _ = self.set_alarm(now);
+            _ = self.set_alarm(from);
+        }
+    }
+
+    /// Before a call-back: what might go `from` then on, or is left in the ring, is seen to within
+    /// `grace`, however long the call-back takes.
+    fn leave_to_alarm(&self, from: Option<Timestamp>, grace: Nanos, active: &Active) {
+        if let Some(from) = from {
+            // Without an alarm it waits for this loop after all.
+            _ = self.set_alarm(from + grace);
+        } else if active.is_alarm {
+            let again = self.again();
+            self.shared.sleeper.stand_in(self.shared.clock, again);
+        }
+    }
+
+    /// After publishing inside a call-back: whoever has claimed an entry behind it may have looked
+    /// before, and gone.
+    pub(crate) fn see_to_followers(&self, ring: &Ring, published: u64) {
+        if ring.claimed_count() > published {
+            // Without an alarm they wait for the loop after all.
+            _ = self.set_alarm(self.shared.clock.now());
         }
     }
 
@@ -249,9 +303,14 @@ impl Controller {
 
     /// Has the alarm's thread look at `until`; whether there is one.
     fn set_alarm(&self, until: Timestamp) -> bool {
+        let shared = &*self.shared;
+        self.dispatches_by_itself() && shared.sleeper.set(shared.clock, until, self.again())
+    }
+
+    /// What is done when the alarm rings.
+    fn again(&self) -> impl Fn() -> bool + Send + use<> {
         let shared = Arc::downgrade(&self.shared);
-        self.dispatches_by_itself()
-            && self.shared.sleeper.set(self.shared.clock, until, move || look_again(&shared))
+        move || look_again(&shared)
     }
 }
 
@@ -271,8 +330,47 @@ fn look_again(shared: &Weak<Shared>) -> bool {
     let controller = Controller { shared };
     if let Some(mut active) = Active::enter(controller.shared.slots.key()) {
         active.is_alarm = true;
+        controller.shared.depose_attendant();
         // A broken scheduler is reported to those who call it.
         _ = controller.pump(&mut active);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    use forebay_sched::{Access, PolicyName, PolicySettings, build};
+    use forebay_units::{Bytes, Offset};
+
+    use crate::operation::{Batch, FileKey, Submission};
+    use crate::options::Options;
+    use crate::ring::Operation;
+
+    /// A call-back claims an entry, somebody else leaves a request behind it and finds that it cannot
+    /// be read yet, and the call-back publishes and goes on.
+    #[test]
+    fn what_was_left_behind_a_claimed_entry_does_not_wait_for_the_claimers_call_back() {
+        let (sender, dispatched) = mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let call_back = move |controller: &Controller, batch: &Batch<'_>| {
+            for turn in batch.turns {
+                controller.complete(turn.ticket, crate::Outcome::Moved(turn.length)).unwrap();
+                sender.lock().unwrap().send(turn.id).unwrap();
+            }
+        };
+        let policy = build(PolicyName::To, &PolicySettings::default());
+        let delivery = Delivery::CallBack(Box::new(call_back));
+        let controller = Controller::new(&Options::default(), policy, delivery).unwrap();
+        let claim = controller.shared.ring.claim().unwrap();
+        let file = FileKey { high: 0, low: 1 };
+        let left = Submission::new(7, file, Access::Read, Offset(0), Bytes(1));
+        controller.submit(&left).unwrap();
+        assert!(dispatched.try_recv().is_err(), "it must not overtake what comes before");
+        let published = claim.publish(&Operation::Nothing);
+        controller.see_to_followers(&controller.shared.ring, published);
+        assert_eq!(dispatched.recv_timeout(Duration::from_secs(30)), Ok(7));
+    }
 }

@@ -159,10 +159,12 @@ impl Claim<'_> {
         self.entry.name()
     }
 
-    pub(crate) fn publish(self, operation: &Operation) {
+    /// Returns how many entries were claimed up to this one.
+    pub(crate) fn publish(self, operation: &Operation) -> u64 {
         self.entry.write(operation);
         // In one order with the look at the lock that follows, see `pump.rs`.
         self.entry.sequence.store(self.position + 1, Ordering::SeqCst);
+        self.position + 1
     }
 }
 
@@ -217,7 +219,17 @@ impl Ring {
 
     /// Whether no entry is claimed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.head.0.load(Ordering::SeqCst) == self.tail.0.load(Ordering::SeqCst)
+        self.freed_count() == self.claimed_count()
+    }
+
+    /// How many entries have been claimed, ever.
+    pub(crate) fn claimed_count(&self) -> u64 {
+        self.tail.0.load(Ordering::SeqCst)
+    }
+
+    /// How many of them are free again.
+    pub(crate) fn freed_count(&self) -> u64 {
+        self.head.0.load(Ordering::SeqCst)
     }
 
     /// The oldest entry, if it is published, with the slot that came with it. Under the lock.

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use forebay_sched::{ClassOptions, Policy, PolicySource, Scheduler, SchedulerOptions};
 use forebay_trace::Traced;
@@ -15,7 +16,7 @@ use crate::error::Error;
 use crate::files::Files;
 use crate::fork::Maker;
 use crate::lock::{Held, Lock};
-use crate::locked::Locked;
+use crate::locked::{Bounds, Locked};
 use crate::operation::{Delivery, Notice, Submission, Ticket};
 use crate::options::Options;
 use crate::ring::{ENTRIES, Operation, Ring};
@@ -26,6 +27,12 @@ use crate::waiting::{Place, Places};
 
 /// By how much the scheduler's own bounds are wider: operations in the ring cannot be refused.
 const SLACK: usize = 2 * ENTRIES;
+
+/// How often a caller yields to somebody who is about to publish, before it sleeps.
+const YIELDS_MAX: u32 = 100;
+
+/// How long it sleeps then.
+const PATIENCE: Duration = Duration::from_micros(50);
 
 fn inner(options: &Options) -> SchedulerOptions {
     let queue_requests_max = options.scheduler.queue_requests_max + SLACK;
@@ -39,19 +46,19 @@ pub(crate) struct Shared {
     /// What has ended. Apart from `ring`, so that the loop, which mostly fills this one, does not
     /// contend with those who submit.
     pub(crate) ends: Ring,
-    /// The loop that those who find it here leave everything to; 0 if there is none.
-    pub(crate) attendant: AtomicUsize,
+    /// Odd while there is a loop to which everybody leaves everything; one higher with every change.
+    attendance: AtomicUsize,
     pub(crate) slots: Slots,
     pub(crate) delivery: Delivery,
     pub(crate) clock: Clock,
     pub(crate) sleeper: Sleeper,
-    pub(crate) timer: Option<Timer>,
+    pub(crate) timer: Option<Arc<Timer>>,
     /// Where those sleep whose request has to wait for its turn.
-    pub(crate) places: Places,
+    pub(crate) places: Arc<Places>,
     /// Where those sleep who wait until nothing is alive.
-    pub(crate) quiet: Place,
+    pub(crate) quiet: Arc<Place>,
     pub(crate) quiet_wanted: AtomicU32,
-    pub(crate) published: Published,
+    pub(crate) published: Arc<Published>,
     /// A submission in the ring might not fit into the queue.
     crowded: AtomicBool,
     /// What has ended is to be taken along at once: something may wait for it.
@@ -77,10 +84,39 @@ impl Shared {
 
     /// When something ends now, as the ring tells it: where a loop attends, as soon as that looks.
     pub(crate) fn ticks_of_end(&self) -> u64 {
-        match self.attendant.load(Ordering::Relaxed) {
+        match self.attendance.load(Ordering::Relaxed) % 2 {
             0 => sys::ticks(),
             _ => u64::MAX,
         }
+    }
+
+    /// Has others leave everything to the caller; its number, unless there is somebody already.
+    pub(crate) fn begin_attendance(&self) -> Option<usize> {
+        let before = self.attendance.load(Ordering::SeqCst);
+        let number = before.wrapping_add(1);
+        let is_new = before % 2 == 0 && self.change_attendance(before, number);
+        is_new.then_some(number)
+    }
+
+    /// Whether others still leave everything to the caller.
+    pub(crate) fn has_attendance(&self, number: usize) -> bool {
+        self.attendance.load(Ordering::SeqCst) == number
+    }
+
+    pub(crate) fn end_attendance(&self, number: usize) {
+        _ = self.change_attendance(number, number.wrapping_add(1));
+    }
+
+    /// Has nobody rely on whoever attends now. That one may begin anew.
+    pub(crate) fn depose_attendant(&self) {
+        let number = self.attendance.load(Ordering::SeqCst);
+        if number % 2 == 1 {
+            self.end_attendance(number);
+        }
+    }
+
+    fn change_attendance(&self, from: usize, to: usize) -> bool {
+        self.attendance.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Whether what was left until now can wait for the next call.
@@ -94,13 +130,18 @@ impl Shared {
         if self.maker.is_this_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
+    /// Whether a thread has panicked under the lock.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.lock.is_broken()
+    }
+
     pub(crate) fn try_lock(&self) -> Result<Option<Held<'_, Locked>>, Error> {
         self.lock.try_take()
     }
 
     /// The lock, unless somebody has it or attends to what is left.
     pub(crate) fn try_attend(&self) -> Result<Option<Held<'_, Locked>>, Error> {
-        match self.attendant.load(Ordering::SeqCst) {
+        match self.attendance.load(Ordering::SeqCst) % 2 {
             0 => self.try_lock(),
             _ => Ok(None),
         }
@@ -114,22 +155,30 @@ impl Shared {
     /// The lock, with everything done that other threads, or this one, have left before.
     /// Says also whether there was anything.
     pub(crate) fn lock_in_turn(&self) -> Result<(Held<'_, Locked>, Timestamp, bool), Error> {
+        let (ring, ends) = (self.ring.claimed_count(), self.ends.claimed_count());
         let mut has_taken = false;
+        let mut yields = 0;
         loop {
             let mut locked = self.lock.take()?;
             let now = locked.now(self);
             has_taken |= locked.take_along(self, now) > 0;
-            if self.ring.is_empty() {
+            if self.ring.freed_count() >= ring && self.ends.freed_count() >= ends {
                 return Ok((locked, now, has_taken));
             }
             // Somebody is between claiming an entry and publishing it.
             drop(locked);
-            thread::yield_now();
+            yields += 1;
+            match yields > YIELDS_MAX {
+                false => thread::yield_now(),
+                // It may be one with a lower priority, which no yielding lets run.
+                true => thread::sleep(PATIENCE),
+            }
         }
     }
 
     /// Leaves a submission for whoever has the lock; `None` if it might not fit.
-    pub(crate) fn leave(&self, submission: &Submission) -> Option<Ticket> {
+    /// Says also up to how many entries that is.
+    pub(crate) fn leave(&self, submission: &Submission) -> Option<(Ticket, u64)> {
         if self.crowded.load(Ordering::Relaxed) {
             return None;
         }
@@ -144,8 +193,8 @@ impl Shared {
             self.slots.slot(name.slot()).begin(submission.id, Stage::Submitted, true);
         }
         let ticket = self.slots.ticket(name);
-        claim.publish(&Operation::Submit(*submission));
-        Some(ticket)
+        let published = claim.publish(&Operation::Submit(*submission));
+        Some((ticket, published))
     }
 }
 
@@ -162,7 +211,7 @@ impl Controller {
     ) -> Result<Self, Error> {
         options.check()?;
         let scheduler = Scheduler::new(inner(options), policy);
-        Self::around(options, scheduler, options.scheduler.queue_requests_max, delivery)
+        Self::around(options, scheduler, usize::MAX, delivery)
     }
 
     /// A controller that shares the store among classes, each with a policy of its own from `source`.
@@ -189,44 +238,57 @@ impl Controller {
             ClassOptions { class_requests_max, ..*classes },
             source,
         );
-        let ring_max = class_max.min(options.scheduler.queue_requests_max);
-        Self::around(options, scheduler, ring_max, delivery)
+        Self::around(options, scheduler, class_max, delivery)
     }
 
     fn around(
         options: &Options,
         mut scheduler: Scheduler,
-        ring_max: usize,
+        class_max: usize,
         delivery: Delivery,
     ) -> Result<Self, Error> {
         if let Some(ledger) = options.ledger {
             scheduler.keep_ledger(ledger);
         }
-        let timer = matches!(delivery, Delivery::Poll).then(Timer::new).transpose()?;
-        let queue_max = options.scheduler.queue_requests_max;
+        let timer = matches!(delivery, Delivery::Poll).then(Timer::new).transpose()?.map(Arc::new);
+        let places = Arc::new(Places::default());
+        let quiet = Arc::new(Place::default());
+        let published = Arc::new(Published::default());
+        let bounds = Bounds { queue: options.scheduler.queue_requests_max, class: class_max };
         let files = Files::new(options.idle_files_max);
         let scheduler = Traced::from(scheduler);
-        let mut locked = Locked::new(scheduler, files, options.depth, queue_max, ring_max);
+        let mut locked = Locked::new(scheduler, files, options.depth, bounds);
         let slots = Slots::new();
         let ring = Ring::new(|| {
             slots.name(slots.take(&mut locked.free).expect("the first slots are free"))
         });
+        // Nobody else would ever wake them.
+        let wake_all = {
+            let (places, quiet) = (Arc::clone(&places), Arc::clone(&quiet));
+            let (published, timer) = (Arc::clone(&published), timer.clone());
+            move || {
+                places.wake_all();
+                quiet.wake();
+                published.announce();
+                timer.iter().for_each(|timer| timer.ring());
+            }
+        };
         Ok(Self {
             shared: Arc::new(Shared {
-                lock: Lock::new(locked),
+                lock: Lock::new(locked, wake_all),
                 ring,
                 ends: Ring::new(Name::default),
-                attendant: AtomicUsize::new(0),
+                attendance: AtomicUsize::new(0),
                 slots,
                 delivery,
                 clock: Clock::start(),
                 sleeper: Sleeper::default(),
                 timer,
-                places: Places::default(),
-                quiet: Place::default(),
+                places,
+                quiet,
                 quiet_wanted: AtomicU32::new(0),
-                published: Published::default(),
-                crowded: AtomicBool::new(ring_max <= ENTRIES),
+                published,
+                crowded: AtomicBool::new(bounds.least() <= ENTRIES),
                 urgent: AtomicBool::new(true),
                 draining: AtomicU32::new(0),
                 maker: Maker::this_process(),

@@ -72,10 +72,11 @@ impl Published {
 
 impl Locked {
     pub(crate) fn snapshot(&self, now: Timestamp, detail: Detail) -> Snapshot {
+        let counted = self.scheduler.stats();
         let all = (detail == Detail::Accounts).then_some(&self.scheduler);
         Snapshot {
             policy: self.scheduler.policy_name(),
-            scheduler: self.scheduler.stats(),
+            scheduler: Stats { rejected: counted.rejected + self.refused, ..counted },
             queued_count: self.scheduler.queued_count(),
             blocked_count: self.scheduler.blocked_count(),
             in_flight_count: self.scheduler.in_flight_count(),
@@ -123,6 +124,7 @@ impl Controller {
                 thread::yield_now();
                 continue;
             };
+            // Inside a call-back, followers are seen to below: the lock is tried.
             claim.publish(&Operation::Publish(detail));
             match &mut active {
                 Some(active) => self.pump(active)?,
@@ -137,9 +139,12 @@ impl Controller {
             }
             let newer = shared.published.place.sleep(None, || {
                 let (number, snapshot) = shared.published.latest();
-                snapshot.filter(|snapshot| number > seen && snapshot.detail >= detail)
+                let newer = snapshot.filter(|snapshot| number > seen && snapshot.detail >= detail);
+                let newer = newer.map(Ok);
+                newer.or_else(|| shared.is_broken().then_some(Err(Error::Broken)))
             });
-            return newer.ok_or(Error::Broken);
+            // Without a time to wake at, it sleeps until there is something.
+            return newer.unwrap_or(Err(Error::Broken));
         }
     }
 }

@@ -367,10 +367,10 @@ impl Scheduler {
         self.queues[0].policy_name()
     }
 
-    /// What a checked policy did wrong; TO has taken its place then. With classes: that of
-    /// [`OTHER_CLASS`](crate::OTHER_CLASS), and [`classes`](Scheduler::classes) says it of each.
+    /// What a checked policy did wrong; TO has taken its place then. With classes: what the first
+    /// did that is found, and [`classes`](Scheduler::classes) says it of each. Looks at every class.
     pub fn policy_fault(&self) -> Option<Fault> {
-        self.queues[0].policy_fault()
+        self.queues.iter().find_map(ClassQueue::policy_fault)
     }
 
     fn skips_policy(&self, access: Access, range: ByteRange) -> bool {

@@ -9,10 +9,11 @@ use super::State;
 use crate::error::Error;
 
 /// A value that one thread at a time may use.
-#[derive(Debug, Default)]
 pub(crate) struct Lock<T> {
     state: State,
     value: UnsafeCell<T>,
+    /// Called when a thread has panicked while it had the lock.
+    at_break: Box<dyn Fn() + Send + Sync>,
 }
 
 // SAFETY: the value is reached by whoever has the lock alone, on whatever thread that is; it goes
@@ -20,7 +21,6 @@ pub(crate) struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// The lock is the owner's until this is dropped.
-#[derive(Debug)]
 pub(crate) struct Held<'a, T> {
     lock: &'a Lock<T>,
     was_panicking: bool,
@@ -29,8 +29,15 @@ pub(crate) struct Held<'a, T> {
 }
 
 impl<T> Lock<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self { state: State::default(), value: UnsafeCell::new(value) }
+    /// Free. `at_break` is called once nobody gets it any more, since a thread has panicked while it had it.
+    pub(crate) fn new(value: T, at_break: impl Fn() + Send + Sync + 'static) -> Self {
+        let at_break = Box::new(at_break);
+        Self { state: State::default(), value: UnsafeCell::new(value), at_break }
+    }
+
+    /// Whether nobody gets it any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.state.is_broken()
     }
 
     /// Waits for the lock.
@@ -74,7 +81,10 @@ impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
         match !self.was_panicking && thread::panicking() {
             false => self.lock.state.let_go(),
-            true => self.lock.state.break_for_ever(),
+            true => {
+                self.lock.state.break_for_ever();
+                (self.lock.at_break)();
+            }
         }
     }
 }

@@ -2,5 +2,6 @@
 
 mod calls;
 mod extras;
+mod slow;
 mod stress;
 mod support;

@@ -67,6 +67,12 @@ impl Scheduler {
             .is_some_and(|classes| classes.of(index).queued() >= classes.options.class_requests_max)
     }
 
+    /// How many requests of a class wait; 0 for one that has no place of its own.
+    pub fn queued_count_of(&self, class: ClassId) -> usize {
+        let classes = self.classes.as_deref();
+        classes.map_or(0, |all| all.place(class).map_or(0, |index| all.of(index).queued()))
+    }
+
     /// A blocked request may go: the one of class `by` that has ended was the last to hold it up.
     pub(super) fn note_unblocked(&mut self, now: Timestamp, slot: u32, by: u16, by_class: ClassId) {
         let time = now - self.table.arrived(slot);
