@@ -222,6 +222,9 @@ struct forebay_batch {
 /**
  * Carries a batch out. Called without any lock held, from any thread that calls the library or from
  * a thread of the library, also from several at a time. It may call every function but those that wait.
+ *
+ * It returns: an exception, `longjmp`, `pthread_exit` or cancellation must not leave it. Requests behind
+ * it in the same thread may have been decided already, up to 15 batches, so it must not wait for others'.
  */
 typedef void (*forebay_batch_fn)(struct forebay *controller,
                                  const struct forebay_batch *batch,
@@ -324,7 +327,7 @@ struct forebay_options {
      */
     uint64_t twins_window_ns;
     /**
-     * After how long without requests a TWINS server lends its window. Default: 100 us.
+     * After how long without requests a TWINS server lends its window, 0 to 60 s. Default: 100 us.
      */
     uint64_t twins_idle_ns;
     /**
@@ -555,7 +558,7 @@ struct forebay_counters {
      */
     uint64_t submitted;
     /**
-     * Requests refused because the queue was full.
+     * Requests refused because the queue was full, or the class had as many waiting as it may.
      */
     uint64_t rejected;
     /**
@@ -661,7 +664,9 @@ int forebay_create(const struct forebay_options *options,
 
 /**
  * Ends a controller, which must have no request: drain it before. No other thread may use it any more,
- * not even to return from a call. NULL does nothing.
+ * not even to return from a call: a drain does not wait for threads that are about to return from one,
+ * so join them. NULL does nothing. After a failure the controller is still there: -EBUSY, or the errno of
+ * a trace that could not be written to its end; the next call then ends it.
  */
 int forebay_destroy(struct forebay *controller);
 
@@ -680,6 +685,7 @@ int forebay_submit(struct forebay *controller,
 
 /**
  * Says that a dispatched request is over: with the number of bytes that it moved, or a negative errno.
+ * As every call that finds something to dispatch, it may call back before it returns, even if it fails.
  */
 int forebay_complete(struct forebay *controller,
                      uint64_t ticket,
@@ -759,7 +765,8 @@ int forebay_set_group(struct forebay *controller,
                       const struct forebay_share *share);
 
 /**
- * Reads the counters; `size` is `sizeof(struct forebay_counters)`. Never waits for a lock.
+ * Reads the counters; `size` is `sizeof(struct forebay_counters)`. Never waits for a lock, but may call
+ * back before it returns, if there is something to dispatch.
  */
 int forebay_read_counters(struct forebay *controller,
                           struct forebay_counters *counters,

@@ -1,5 +1,7 @@
 //! What a program gets that asks for nothing in particular; `forebay.h` says the same.
 
+use core::mem::offset_of;
+
 use crate::abi::*;
 
 pub(crate) fn default_options() -> forebay_options {
@@ -44,3 +46,11 @@ pub(crate) fn default_share() -> forebay_share {
         has_group: 0,
     }
 }
+
+/// How many bytes each struct has had since the first version of `forebay.h`: a program never has less.
+/// Fields are added at the end, so these do not change.
+pub(crate) const OPTIONS_BYTES: usize =
+    offset_of!(forebay_options, account_rows) + size_of::<u32>();
+pub(crate) const SHARE_BYTES: usize = offset_of!(forebay_share, has_group) + size_of::<u32>();
+pub(crate) const COUNTERS_BYTES: usize =
+    offset_of!(forebay_counters, policy_failed) + size_of::<u64>();

@@ -14,8 +14,8 @@ use forebay_sched::sharing::{
     WindowIdle,
 };
 use forebay_sched::{
-    Access, Bypass, ClassError, ClassOptions, GuardMode, Limits, PolicySettings, Scheduler,
-    SchedulerOptions,
+    Access, Bypass, ClassError, ClassOptions, GuardMode, Limits, PolicyName, PolicySettings,
+    Scheduler, SchedulerOptions,
 };
 use forebay_stats::LedgerOptions;
 use forebay_trace::{Header, Totals};
@@ -179,7 +179,9 @@ impl forebay {
         let state = self.controller.snapshot(Detail::Counters)?;
         Ok(match &self.settings().1.choice {
             Choice::Outside(outside) if state.policy_fault.is_none() => outside.name().to_owned(),
-            _ => state.policy.to_owned(),
+            // It is replaced for its fault, with classes at least in one of them.
+            Choice::Outside(_) => PolicyName::To.to_string(),
+            Choice::Known(_) => state.policy.to_owned(),
         })
     }
 
@@ -274,12 +276,9 @@ impl forebay {
         Ok(self.controller.end_record()?)
     }
 
-    /// Ends a controller that has no requests; otherwise hands it back.
-    pub(crate) fn destroy(this: Box<Self>) -> Result<(), (Box<Self>, Failure)> {
-        match this.controller.close() {
-            Ok(()) => Ok(()),
-            Err(error) => Err((this, error.into())),
-        }
+    /// Takes no more requests, for ever, if there is none.
+    pub(crate) fn close(&self) -> Result<(), Failure> {
+        Ok(self.controller.close()?)
     }
 }
 
@@ -319,7 +318,7 @@ fn submission(request: &forebay_request) -> Result<Submission, Failure> {
     let start = Offset(request.offset);
     let range = match access {
         Access::Sync => ByteRange::default(),
-        Access::Alone if request.length == 0 => ByteRange::from_start(start),
+        Access::Alone if request.length == 0 && start <= OFFSET_MAX => ByteRange::from_start(start),
         _ => {
             let end = request.offset.checked_add(request.length).map(Offset);
             let end = end.filter(|end| *end <= OFFSET_MAX).ok_or_else(|| {
@@ -405,7 +404,10 @@ fn read_classes(options: &forebay_options) -> Result<Option<ClassOptions>, Failu
         FOREBAY_SHARE_SFQ => Discipline::Sfq,
         FOREBAY_SHARE_DRR => Discipline::Drr,
         FOREBAY_SHARE_TWINS_STRICT => twins(WindowIdle::Strict)?,
-        FOREBAY_SHARE_TWINS => twins(WindowIdle::LendAfter(Nanos(options.twins_idle_ns)))?,
+        FOREBAY_SHARE_TWINS => {
+            let idle = within("twins_idle_ns", options.twins_idle_ns, 0, 60 * SECOND)?;
+            twins(WindowIdle::LendAfter(Nanos(idle)))?
+        }
         other => return Err(Failure::invalid(format_args!("sharing = {other}: not from 0 to 4"))),
     };
     let defaults = ClassOptions::default();

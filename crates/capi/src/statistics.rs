@@ -36,8 +36,7 @@ pub(crate) fn counters(of: &Snapshot) -> forebay_counters {
 }
 
 fn fault(of: &Snapshot) -> Option<String> {
-    let of_classes = of.classes.iter().find_map(|class| class.policy_fault);
-    of.policy_fault.or(of_classes).map(|fault| fault.to_string())
+    of.policy_fault.map(|fault| fault.to_string())
 }
 
 /// Everything: counters, classes, and accounts by class and file if they are kept.

@@ -11,7 +11,7 @@ use forebay_units::Bytes;
 use std::os::fd::AsRawFd;
 
 use crate::abi::*;
-use crate::defaults::{default_options, default_share};
+use crate::defaults::{COUNTERS_BYTES, OPTIONS_BYTES, SHARE_BYTES, default_options, default_share};
 use crate::delivery::{self, CallBacks};
 use crate::failure::{self, Failure};
 use crate::handle::{forebay, timeout};
@@ -51,7 +51,9 @@ pub extern "C" fn forebay_message() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_options_init(options: *mut forebay_options, size: usize) -> c_int {
     // SAFETY: the caller vouches for it.
-    guarded(|| unsafe { put_sized("options", options, size, default_options()) }.map(|()| 0))
+    guarded(|| {
+        unsafe { put_sized("options", options, size, OPTIONS_BYTES, default_options()) }.map(|()| 0)
+    })
 }
 
 /// Fills in the defaults. `size` is `sizeof(struct forebay_share)`.
@@ -61,7 +63,7 @@ pub unsafe extern "C" fn forebay_options_init(options: *mut forebay_options, siz
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_share_init(share: *mut forebay_share, size: usize) -> c_int {
     // SAFETY: the caller vouches for it.
-    guarded(|| unsafe { put_sized("share", share, size, default_share()) }.map(|()| 0))
+    guarded(|| unsafe { put_sized("share", share, size, SHARE_BYTES, default_share()) }.map(|()| 0))
 }
 
 /// Makes a controller. `options` may be NULL for the defaults.
@@ -81,7 +83,7 @@ pub unsafe extern "C" fn forebay_create(
         let options = match options.is_null() {
             true => defaults,
             // SAFETY: not null, and the caller vouches for it.
-            false => unsafe { sized("options", options, defaults) }?,
+            false => unsafe { sized("options", options, OPTIONS_BYTES, defaults) }?,
         };
         // SAFETY: a C string, as the caller vouches.
         let policy = unsafe { text("policy", options.policy) }?;
@@ -93,7 +95,9 @@ pub unsafe extern "C" fn forebay_create(
 }
 
 /// Ends a controller, which must have no request: drain it before. No other thread may use it any more,
-/// not even to return from a call. NULL does nothing.
+/// not even to return from a call: a drain does not wait for threads that are about to return from one,
+/// so join them. NULL does nothing. After a failure the controller is still there: -EBUSY, or the errno of
+/// a trace that could not be written to its end; the next call then ends it.
 ///
 /// # Safety
 /// `controller` is null or a controller that nobody uses.
@@ -103,16 +107,11 @@ pub unsafe extern "C" fn forebay_destroy(controller: *mut forebay) -> c_int {
         if controller.is_null() {
             return Ok(0);
         }
+        // SAFETY: the caller vouches for it. While it is not closed, others may still use it.
+        unsafe { given("controller", controller.cast_const()) }?.close()?;
         // SAFETY: it was made by `forebay_create`, and nobody else uses it.
-        let owned = unsafe { Box::from_raw(controller) };
-        match forebay::destroy(owned) {
-            Ok(()) => Ok(0),
-            Err((owned, failure)) => {
-                // It stays the caller's.
-                let _ = Box::into_raw(owned);
-                Err(failure)
-            }
-        }
+        drop(unsafe { Box::from_raw(controller) });
+        Ok(0)
     })
 }
 
@@ -161,6 +160,7 @@ pub unsafe extern "C" fn forebay_submit(
 }
 
 /// Says that a dispatched request is over: with the number of bytes that it moved, or a negative errno.
+/// As every call that finds something to dispatch, it may call back before it returns, even if it fails.
 ///
 /// # Safety
 /// `controller` is null or valid.
@@ -412,10 +412,11 @@ unsafe fn optional(share: *const forebay_share) -> Result<Option<forebay_share>,
         return Ok(None);
     }
     // SAFETY: not null, and the caller vouches for it.
-    unsafe { sized("share", share, default_share()) }.map(Some)
+    unsafe { sized("share", share, SHARE_BYTES, default_share()) }.map(Some)
 }
 
-/// Reads the counters; `size` is `sizeof(struct forebay_counters)`. Never waits for a lock.
+/// Reads the counters; `size` is `sizeof(struct forebay_counters)`. Never waits for a lock, but may call
+/// back before it returns, if there is something to dispatch.
 ///
 /// # Safety
 /// `controller` is null or valid; `counters` is null or good for writing `size` bytes.
@@ -430,7 +431,10 @@ pub unsafe extern "C" fn forebay_read_counters(
         let this = unsafe { given("controller", controller.cast_const()) }?;
         let state = this.controller().snapshot(Detail::Counters)?;
         // SAFETY: the caller vouches for it.
-        unsafe { put_sized("counters", counters, size, statistics::counters(&state)) }.map(|()| 0)
+        unsafe {
+            put_sized("counters", counters, size, COUNTERS_BYTES, statistics::counters(&state))
+        }
+        .map(|()| 0)
     })
 }
 

@@ -13,8 +13,9 @@
 //!
 //! Whoever finds something to do: the thread that submits or completes decides under the lock and
 //! calls back after letting go of it. There is no thread of our own, but for one that sleeps until
-//! a policy's wait is over, made when the first such wait begins. So an idle controller dispatches
-//! on the caller's thread, and costs nothing while nothing happens.
+//! a policy's wait is over, or until a call-back has taken so long that somebody else must look at
+//! what was left; it is made when it is first needed, and more while it is held up (`alarm.rs`). So an
+//! idle controller dispatches on the caller's thread, and costs nothing while nothing happens.
 //!
 //! What a call-back asks of its own controller takes effect, and what follows from it is
 //! dispatched by the loop that called back, after it returns: the stack never grows.
@@ -22,7 +23,7 @@
 //! # Why nothing is forgotten
 //!
 //! A thread that finds the lock taken leaves its operation in the ring and goes. That is sound
-//! because whoever lets go of the lock looks into the ring afterwards (`pump.rs`).
+//! because whoever lets go of the lock looks into the ring afterwards, before it calls back (`pump.rs`).
 
 mod active;
 mod alarm;

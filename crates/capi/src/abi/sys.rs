@@ -139,6 +139,9 @@ pub struct forebay_batch {
 
 /// Carries a batch out. Called without any lock held, from any thread that calls the library or from
 /// a thread of the library, also from several at a time. It may call every function but those that wait.
+///
+/// It returns: an exception, `longjmp`, `pthread_exit` or cancellation must not leave it. Requests behind
+/// it in the same thread may have been decided already, up to 15 batches, so it must not wait for others'.
 pub type forebay_batch_fn = Option<
     unsafe extern "C" fn(controller: *mut forebay, batch: *const forebay_batch, user: *mut c_void),
 >;
@@ -205,7 +208,7 @@ pub struct forebay_options {
     pub class_requests_max: u64,
     /// Length of a TWINS window, 1 us to 60 s. Default: 1 ms.
     pub twins_window_ns: u64,
-    /// After how long without requests a TWINS server lends its window. Default: 100 us.
+    /// After how long without requests a TWINS server lends its window, 0 to 60 s. Default: 100 us.
     pub twins_idle_ns: u64,
     /// Data servers that take turns, at least 1; class c is server c mod this. Default: 1.
     pub twins_targets: u32,
@@ -248,7 +251,7 @@ pub struct forebay_counters {
     pub size: usize,
     /// Requests accepted.
     pub submitted: u64,
-    /// Requests refused because the queue was full.
+    /// Requests refused because the queue was full, or the class had as many waiting as it may.
     pub rejected: u64,
     /// Of the accepted, those that stepped around the queue.
     pub bypassed: u64,

@@ -44,13 +44,14 @@ pub(crate) unsafe fn text<'a>(name: &str, pointer: *const c_char) -> Result<&'a 
 }
 
 /// Reads a struct that begins with its own size, of whatever version of `forebay.h`: what an older
-/// one lacks is as in `defaults`, what a newer one adds must be zero.
+/// one lacks is as in `defaults`, what a newer one adds must be zero. The first had `least` bytes.
 ///
 /// # Safety
 /// The pointer is null or points to a struct of the size that it begins with.
 pub(crate) unsafe fn sized<T: Copy>(
     name: &str,
     pointer: *const T,
+    least: usize,
     defaults: T,
 ) -> Result<T, Failure> {
     if pointer.is_null() {
@@ -58,7 +59,7 @@ pub(crate) unsafe fn sized<T: Copy>(
     }
     // SAFETY: not null; it begins with its size.
     let size = unsafe { pointer.cast::<usize>().read() };
-    if !(size_of::<usize>()..=1 << 16).contains(&size) {
+    if !(least..=1 << 16).contains(&size) {
         return Err(Failure::invalid(format_args!(
             "{name}: size = {size}; initialise it with its _init function"
         )));
@@ -82,7 +83,8 @@ pub(crate) unsafe fn sized<T: Copy>(
     Ok(value)
 }
 
-/// Writes the first `size` bytes of a struct, for a program that knows only those.
+/// Writes the first `size` bytes of a struct, for a program that knows only those. In the first
+/// version these were `least`.
 ///
 /// # Safety
 /// The pointer is null or good for writing `size` bytes.
@@ -90,12 +92,13 @@ pub(crate) unsafe fn put_sized<T: Copy>(
     name: &str,
     pointer: *mut T,
     size: usize,
+    least: usize,
     value: T,
 ) -> Result<(), Failure> {
     if pointer.is_null() {
         return Err(null(name));
     }
-    if size < size_of::<usize>() {
+    if size < least {
         return Err(Failure::invalid(format_args!("size = {size}: pass sizeof *{name}")));
     }
     let known = size.min(size_of::<T>());

@@ -90,11 +90,13 @@ static void null_and_size(void)
     CHECK(forebay_destroy(controller) == 0);
     newer.unknown = 1;
     CHECK(forebay_create(&newer.known, &controller) == -E2BIG);
-    /* And of an earlier one: what it does not know has its default. */
-    CHECK(forebay_options_init(&options, 16) == 0 && options.size == 16);
-    options.policy = "SW";
-    CHECK(forebay_create(&options, &controller) == 0);
-    CHECK(forebay_destroy(controller) == 0);
+    /* No version had less than the first one, and half a pointer is none. */
+    for (size_t size = 0; size < 64; size++) {
+        CHECK(forebay_options_init(&options, sizeof options) == 0);
+        options.size = size;
+        CHECK(forebay_create(&options, &controller) == -EINVAL);
+        CHECK(forebay_options_init(&options, size) == -EINVAL);
+    }
     CHECK(forebay_destroy(NULL) == 0);
 
     struct forebay_request asked = request(1, FOREBAY_READ, 0);
@@ -142,6 +144,9 @@ static void bad_options(void)
     REFUSED(run_bytes_max, 8 << 20, "batch_bytes_max first")
     REFUSED(wait_ns, 1ull << 40, "wait_ns")
     REFUSED(sharing, 9, "sharing = 9")
+    good.sharing = FOREBAY_SHARE_TWINS;
+    REFUSED(twins_idle_ns, 60000000001, "twins_idle_ns = 60000000001: not from 0 to 60000000000")
+    good.sharing = FOREBAY_SHARE_NONE;
     REFUSED(account_rows, 1u << 20, "account_rows")
     bad = good;
     bad.policy = "/nonexistent/policy.so";
@@ -198,6 +203,8 @@ static void ranges_and_tickets(void)
     asked = request(7, FOREBAY_ALONE, 0);
     asked.length = 0;
     CHECK(forebay_submit(controller, &asked, &first) == 0);
+    asked.offset = 1ull << 63;
+    CHECK(forebay_submit(controller, &asked, NULL) == -EOVERFLOW);
     asked = request(8, FOREBAY_SYNC, UINT64_MAX);
     CHECK(forebay_submit(controller, &asked, NULL) == 0);
     CHECK(seen_count == 4);

@@ -166,11 +166,11 @@ static unsigned has_failed(struct forebay *controller)
     return (unsigned)counters.policy_failed;
 }
 
-static void check_text(struct forebay *controller, const char *policy)
+static void check_text(struct forebay *controller, const char *policy, const char *absent)
 {
     char text[65536];
     CHECK(forebay_statistics(controller, text, sizeof text) > 0);
-    CHECK(strstr(text, policy) != NULL);
+    CHECK(strstr(text, policy) != NULL && (!absent || strstr(text, absent) == NULL));
 }
 
 int main(int count, char **arguments)
@@ -186,9 +186,10 @@ int main(int count, char **arguments)
             if (wrong == UNSORTED) {
                 /* Found out when it has to give up what it holds. */
                 CHECK(!has_failed(controller));
-            } else if (sharing == FOREBAY_SHARE_NONE) {
+            } else {
                 CHECK(has_failed(controller) == (wrong != NOTHING));
-                check_text(controller, wrong == NOTHING ? "\"policy\":\"latest-first\"" : "\"policy\":\"TO\"");
+                check_text(controller, wrong == NOTHING ? "\"policy\":\"latest-first\"" : "\"policy\":\"TO\"",
+                           wrong != NOTHING ? "latest-first" : NULL);
             }
             CHECK(forebay_destroy(controller) == 0);
             CHECK(created > 0 && created == destroyed);
@@ -213,7 +214,7 @@ int main(int count, char **arguments)
     /* By path: at the start, and while it works. */
     controller = make(FOREBAY_SHARE_NONE, arguments[1]);
     go(controller, 16);
-    check_text(controller, "\"policy\":\"smallest-first\"");
+    check_text(controller, "\"policy\":\"smallest-first\"", NULL);
     CHECK(!has_failed(controller) && order[1] == REQUESTS - 1);
     CHECK(forebay_destroy(controller) == 0);
     controller = make(FOREBAY_SHARE_SFQ, "TO");
