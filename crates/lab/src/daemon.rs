@@ -10,16 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::process::{setpriority_process, setsid};
+use rustix::process::{configure_io_flusher_behavior, setpriority_process, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::Error;
 use crate::fuse::connection::Connection;
 use crate::server::Server;
 use crate::settings::Settings;
+use crate::stack::wait_until;
 
 /// The program that is the daemon.
 const PROGRAM: &str = "forebay-lab-disk";
@@ -29,6 +31,14 @@ const READY: &str = "ready";
 
 /// Its answers are due to a few microseconds; nothing on the machine is more urgent.
 const NICE: i32 = -20;
+
+const OUT_OF_MEMORY_SCORE: &str = "/proc/self/oom_score_adj";
+
+/// Never the one that is killed: the machine would wait for its disk for ever.
+const OUT_OF_MEMORY_NEVER: &str = "-1000";
+
+/// Longer than anybody asks whether a daemon is alive.
+const LOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Where a disk keeps what; all below one directory.
 #[derive(Clone, Debug)]
@@ -85,7 +95,7 @@ pub fn serve(directory: &Path) -> Result<(), Error> {
     let places = Places { directory: directory.to_owned() };
     let settings = places.read_settings()?;
     let lock = File::create(places.lock()).map_err(Error::file(&places.lock()))?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive)
+    take_lock(&lock)
         .map_err(Error::io(format!("another daemon serves {}", directory.display())))?;
     // A session of its own: what a terminal sends to those before it does not come here.
     setsid().map_err(Error::io("a session"))?;
@@ -94,12 +104,36 @@ pub fn serve(directory: &Path) -> Result<(), Error> {
             .map_err(Error::io("signals"))?;
     }
     setpriority_process(None, NICE).map_err(Error::io("a higher priority"))?;
+    survive_lack_of_memory();
     let server = Server::new(&settings, Connection::mount(&places.fuse())?)?;
     let mut output = std::io::stdout();
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::io("saying so"))?;
     server.run().map_err(Error::io("serving the disk"))?;
     drop(lock);
     Ok(())
+}
+
+/// Takes the daemon's lock. Who asks [`Places::is_served`] holds it for a moment as well, so one
+/// refusal says nothing.
+fn take_lock(lock: &File) -> Result<(), Errno> {
+    let mut outcome = Err(Errno::WOULDBLOCK);
+    wait_until(LOCK_WAIT_MAX, || {
+        outcome = flock(lock, FlockOperation::NonBlockingLockExclusive);
+        outcome != Err(Errno::WOULDBLOCK)
+    });
+    outcome
+}
+
+/// Asks the kernel to let this process allocate when memory is short, without writing back to the
+/// disk that it is: that write would wait for the one that allocates. What the kernel refuses (a
+/// container may not have the capabilities) is said, and the disk works as long as there is memory.
+fn survive_lack_of_memory() {
+    if let Err(errno) = configure_io_flusher_behavior(true) {
+        eprintln!("not exempt from write-back when memory is short (PR_SET_IO_FLUSHER: {errno})");
+    }
+    if let Err(error) = std::fs::write(OUT_OF_MEMORY_SCORE, OUT_OF_MEMORY_NEVER) {
+        eprintln!("may be killed when memory is short ({OUT_OF_MEMORY_SCORE}: {error})");
+    }
 }
 
 /// Starts a daemon and waits until its file system is mounted.
@@ -142,4 +176,25 @@ fn find() -> Result<PathBuf, Error> {
         let places = format!("{} nor {}", here.display(), installed.display());
         Error::fix(format!("neither {places} is there; build it with `make build`"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_does_not_keep_a_daemon_from_starting() {
+        let path = std::env::temp_dir().join(format!("forebay-lock-{}", std::process::id()));
+        let [asking, starting] = [File::create(&path), File::create(&path)].map(Result::unwrap);
+        std::fs::remove_file(&path).unwrap();
+        flock(&asking, FlockOperation::NonBlockingLockShared).unwrap();
+        std::thread::scope(|scope| {
+            let taken = scope.spawn(|| take_lock(&starting));
+            flock(&asking, FlockOperation::Unlock).unwrap();
+            taken.join().unwrap().unwrap();
+        });
+        let refused = flock(&asking, FlockOperation::NonBlockingLockShared);
+        assert_eq!(refused, Err(Errno::WOULDBLOCK));
+        assert_eq!(take_lock(&asking), Err(Errno::WOULDBLOCK));
+    }
 }

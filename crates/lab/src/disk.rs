@@ -8,7 +8,8 @@
 //! `down` looks at what is there and takes it away from the top, so it repairs whatever a crash
 //! of the daemon, of `up` or of an earlier `down` has left.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -170,7 +171,10 @@ impl Disk {
             settings,
             block_device: self.block_device(),
             queue,
-            file_system: format!("{FILE_SYSTEM}, mkfs {}, mounted noatime", MKFS.join(" ")),
+            file_system: format!(
+                "{FILE_SYSTEM}, mkfs {}, mounted noatime, nosuid, nodev",
+                MKFS.join(" ")
+            ),
             mount_point: self.mount_point(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         })
@@ -327,7 +331,9 @@ fn begin(places: &Places, settings: &Settings) -> Result<Disk, Error> {
     let text = path.to_string_lossy();
     arguments.push(&text);
     run("mkfs.ext4", "e2fsprogs", &arguments)?;
-    mount(&path, places.mount_point(), FILE_SYSTEM, MountFlags::NOATIME, None)
+    // What runs on it may be told who asks by others: nothing of that may make somebody root.
+    let flags = MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV;
+    mount(&path, places.mount_point(), FILE_SYSTEM, flags, None)
         .map_err(Error::io(format!("mounting {}", path.display())))?;
     // Not before: mounting makes the kernel think of a read-ahead of its own.
     queue::set(&device, settings)?;
@@ -353,8 +359,8 @@ fn require_memory(bytes: u64) -> Result<(), Error> {
 }
 
 fn make_directory(places: &Places, settings: &Settings) -> Result<(), Error> {
-    fs::create_dir_all(RUN_DIRECTORY).map_err(Error::io(RUN_DIRECTORY))?;
-    fs::create_dir(&places.directory).map_err(|error| match error.kind() {
+    make_run_directory(Path::new(RUN_DIRECTORY))?;
+    make_private(&places.directory).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             let name = &settings.name;
             let remedy = format!("`forebay lab disk down {name}` takes it down");
@@ -363,9 +369,29 @@ fn make_directory(places: &Places, settings: &Settings) -> Result<(), Error> {
         _ => Error::file(&places.directory)(error),
     })?;
     for path in [places.fuse(), places.mount_point()] {
-        fs::create_dir(&path).map_err(Error::file(&path))?;
+        make_private(&path).map_err(Error::file(&path))?;
     }
     write_settings(places, settings)
+}
+
+/// What the disks' directory may be asked is root's alone; what is above it may be asked by all,
+/// whatever the caller's umask.
+fn make_run_directory(directory: &Path) -> Result<(), Error> {
+    if let Some(above) = directory.parent().filter(|above| !above.exists()) {
+        fs::create_dir_all(above).map_err(Error::file(above))?;
+        fs::set_permissions(above, Permissions::from_mode(0o755)).map_err(Error::file(above))?;
+    }
+    match make_private(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        outcome => outcome.map_err(Error::file(directory))?,
+    }
+    // One that was there already may have been made by an earlier version.
+    fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(Error::file(directory))
+}
+
+/// Makes a directory for root alone.
+fn make_private(directory: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(directory)
 }
 
 fn write_settings(places: &Places, settings: &Settings) -> Result<(), Error> {

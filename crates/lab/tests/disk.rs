@@ -1,8 +1,10 @@
 //! The emulated disk on a real kernel: as fast as its model, and gone without a trace, whatever happened.
 //!
-//! Needs root, `/dev/fuse` and loop devices; without them each test says so and passes.
+//! Needs root, `/dev/fuse` and loop devices; without them each test says so and passes,
+//! or fails if `FOREBAY_REQUIRE_LAB` is set.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -31,6 +33,7 @@ fn obstacle() -> Option<&'static str> {
 macro_rules! skip_unless_possible {
     () => {
         if let Some(reason) = obstacle() {
+            assert!(std::env::var_os("FOREBAY_REQUIRE_LAB").is_none(), "{reason}");
             println!("skipped: {reason}");
             return;
         }
@@ -109,6 +112,12 @@ fn a_disk_is_what_was_asked_for_and_gone_afterwards() {
     assert!(run.bytes_read >= 3 << 20 && run.seeks >= 1 && run.busy_ns > 0, "{run:?}");
     assert!(run.depth_max <= 6, "the drive had {} requests at once", run.depth_max);
 
+    let depth = disk.block_device().file_name().unwrap().to_str().unwrap().to_owned();
+    let depth = PathBuf::from(format!("/sys/block/{depth}/queue/nr_requests"));
+    fs::write(&depth, "5").unwrap();
+    let error = disk.settings_read_back().unwrap_err().to_string();
+    assert!(error.contains("queue depth"), "{error}");
+    fs::write(&depth, "6").unwrap();
     disk.set_queue(128, "mq-deadline").unwrap();
     let queue = disk.settings_read_back().unwrap().queue;
     assert_eq!((queue.read_ahead_kib, queue.elevator.as_str()), (128, "mq-deadline"));
@@ -195,6 +204,33 @@ fn a_daemon_does_not_leave_a_mounted_disk_because_of_a_signal() {
     assert_eq!(fs::read(&file).unwrap(), b"x");
     disk.down().unwrap();
     wait_until(|| !PathBuf::from(format!("/proc/{daemon}")).exists());
+}
+
+#[test]
+fn nobody_becomes_root_by_a_file_on_a_disk() {
+    skip_unless_possible!();
+    let wanted = settings("modes");
+    let disk = Disk::up(&wanted).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let directory = wanted.directory();
+    assert_eq!((mode(directory.parent().unwrap()), mode(&directory)), (0o700, 0o700));
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    let point = disk.mount_point();
+    let line = table.lines().find(|line| line.split(' ').nth(1) == point.to_str()).unwrap();
+    assert!(["nosuid", "nodev"].iter().all(|flag| line.contains(flag)), "{line}");
+    disk.down().unwrap();
+}
+
+#[test]
+fn a_daemon_is_not_killed_for_memory_or_says_that_it_may_be() {
+    skip_unless_possible!();
+    let wanted = settings("memory");
+    let disk = Disk::up(&wanted).unwrap();
+    let daemon = daemon_of(&wanted.directory());
+    let said = fs::read_to_string(wanted.directory().join("log")).unwrap();
+    let score = fs::read_to_string(format!("/proc/{daemon}/oom_score_adj")).unwrap();
+    assert!(score.trim() == "-1000" || said.contains("oom_score_adj"), "{score}: {said}");
+    disk.down().unwrap();
 }
 
 fn daemon_of(directory: &Path) -> u32 {

@@ -3,6 +3,7 @@
 use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, writev};
@@ -12,6 +13,9 @@ use super::{MESSAGE_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::error::Error;
 
 const DEVICE: &str = "/dev/fuse";
+
+/// How long to let others free memory before an answer is tried again.
+const MEMORY_WAIT: Duration = Duration::from_millis(1);
 
 /// A mounted file system whose requests are read here.
 #[derive(Debug)]
@@ -69,9 +73,14 @@ impl Connection {
     /// # Errors
     /// What the kernel says, unless nobody waits for the answer any more.
     pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> Result<(), Errno> {
-        match writev(&self.descriptor, parts) {
-            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => Ok(()),
-            Err(errno) => Err(errno),
+        loop {
+            match writev(&self.descriptor, parts) {
+                Ok(_) | Err(Errno::NOENT | Errno::NODEV) => return Ok(()),
+                // The kernel had no memory for the message. Ending would lose the disk with all
+                // that is to be written to it, and what is written back frees memory.
+                Err(Errno::NOMEM) => std::thread::sleep(MEMORY_WAIT),
+                Err(errno) => return Err(errno),
+            }
         }
     }
 }

@@ -77,6 +77,10 @@ pub(crate) fn verify(device: &LoopDevice, settings: &Settings) -> Result<Queue, 
     let is_rotational = is_disk(settings)?;
     let wrong = [
         (queue.elevator != settings.elevator).then_some("elevator"),
+        // An elevator has a number of its own there, and the device keeps the depth that it had
+        // before; the drive counts what reaches it (`depth_max`).
+        (queue.elevator == NO_ELEVATOR && queue.nr_requests != settings.queue_depth)
+            .then_some("queue depth"),
         (queue.read_ahead_kib != settings.read_ahead_kib).then_some("read-ahead"),
         (queue.request_kib_max != REQUEST_KIB_MAX).then_some("largest request"),
         (queue.is_rotational != is_rotational).then_some("kind of device"),
