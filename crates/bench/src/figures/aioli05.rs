@@ -198,9 +198,13 @@ pub(super) mod tests {
     fn every_process_has_something_to_read() {
         for quick in [true, false] {
             let extent = Extent::of(&Options { quick, ..Options::default() });
-            let most =
-                extent.granularities.iter().max().unwrap() * extent.processes.iter().max().unwrap();
-            assert!(extent.bytes.is_multiple_of(most), "{most}");
+            for (size, processes) in extent
+                .granularities
+                .iter()
+                .flat_map(|size| extent.processes.iter().map(move |processes| (size, processes)))
+            {
+                assert!(extent.bytes.is_multiple_of(size * processes), "{size} by {processes}");
+            }
             let cases = extent.cases(&[Way::Local, Way::Forebay]);
             assert!(cases.iter().all(|case| (case.workload)(0).bytes() == extent.bytes));
         }

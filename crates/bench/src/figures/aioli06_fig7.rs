@@ -185,7 +185,7 @@ fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
         Some(first? + second?)
     });
     let mut series = vec![line("one after the other", true, serial)];
-    for way in [Way::Shallow, Way::Local, Way::Ganesha, Way::Forebay] {
+    for way in [Way::Shallow, Way::Local, Way::Ganesha] {
         for (number, (job, ..)) in (1..).zip(JOBS) {
             let times = sizes.iter().map(|size| value(report, "time", BOTH, *size, way, job));
             series.push(line(format!("{}: {number}", way.legend()), false, times));
