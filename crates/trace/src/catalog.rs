@@ -38,6 +38,7 @@ impl Catalog {
     /// Takes in what an event says about files and names; to be told every event, in order.
     pub fn take(&mut self, event: &Event<'_>) {
         match *event {
+            Event::Lost { .. } => self.forget_indices(),
             Event::Retire { file } => _ = self.current.remove(&file),
             Event::File { file, id } => {
                 let place = match self.by_id.get(&id) {
@@ -59,6 +60,13 @@ impl Catalog {
             }
             _ => {}
         }
+    }
+
+    /// Forgets which files indices stand for, because what gave one of them to another file may be
+    /// missing here: to be called where a trace is damaged. What comes next is of files that are
+    /// not known until the trace says which they are.
+    pub fn forget_indices(&mut self) {
+        self.current.clear();
     }
 
     /// The place of the file that an index stands for at the moment.

@@ -201,21 +201,51 @@ pub(crate) enum NoFrame {
 
 /// Reads the frame at the start of `bytes`.
 pub(crate) fn find(bytes: &[u8]) -> Result<Found<'_>, NoFrame> {
-    let is_mark_cut = bytes.len() < MARK.len() && MARK.starts_with(bytes);
-    if !bytes.starts_with(&MARK) {
-        return Err(if is_mark_cut { NoFrame::CutOff } else { NoFrame::Damaged });
+    let head = Head::find(bytes)?;
+    if head.fits() { Ok(head.found) } else { Err(NoFrame::Damaged) }
+}
+
+/// A frame that may begin at the start of some bytes: its sum has not been looked at.
+pub(crate) struct Head<'a> {
+    pub(crate) found: Found<'a>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    pub(crate) fn find(bytes: &'a [u8]) -> Result<Self, NoFrame> {
+        let is_mark_cut = bytes.len() < MARK.len() && MARK.starts_with(bytes);
+        if !bytes.starts_with(&MARK) {
+            return Err(if is_mark_cut { NoFrame::CutOff } else { NoFrame::Damaged });
+        }
+        let Some((head, rest)) = bytes.split_at_checked(FRAME_BYTES) else {
+            return Err(NoFrame::CutOff);
+        };
+        let length = number(head, 8) as usize;
+        if length > PAYLOAD_BYTES_MAX {
+            return Err(NoFrame::Damaged);
+        }
+        let payload = rest.get(..length).ok_or(NoFrame::CutOff)?;
+        Ok(Self { found: Found { kind: head[4], payload }, bytes: head })
     }
-    let Some((head, rest)) = bytes.split_at_checked(FRAME_BYTES) else {
-        return Err(NoFrame::CutOff);
-    };
-    let number = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
-    let length = number(8) as usize;
-    if length > PAYLOAD_BYTES_MAX {
-        return Err(NoFrame::Damaged);
+
+    /// Whether it looks as this crate writes it, to be asked where a mark may stand by chance.
+    pub(crate) fn is_plausible(&self) -> bool {
+        let is_long_enough =
+            self.found.kind != kind::BLOCK || self.bytes_summed() >= BlockHead::BYTES;
+        self.bytes[5..8] == [0; 3] && is_long_enough
     }
-    let payload = rest.get(..length).ok_or(NoFrame::CutOff)?;
-    match crc32c(&head[4..12], payload) == number(12) {
-        true => Ok(Found { kind: head[4], payload }),
-        false => Err(NoFrame::Damaged),
+
+    /// What looking at its sum costs, in bytes.
+    pub(crate) fn bytes_summed(&self) -> usize {
+        self.found.payload.len()
     }
+
+    /// Whether its sum fits.
+    pub(crate) fn fits(&self) -> bool {
+        crc32c(&self.bytes[4..12], self.found.payload) == number(self.bytes, 12)
+    }
+}
+
+fn number(head: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"))
 }

@@ -163,7 +163,7 @@ impl Lives {
         }
     }
 
-    /// What has not ended when the trace does, in order of arrival.
+    /// What has not ended when the trace does, or whose end the trace has lost, in order of arrival.
     pub fn open(&self) -> impl Iterator<Item = &Life> {
         self.open.values()
     }

@@ -7,9 +7,13 @@ use forebay_units::Timestamp;
 use crate::code::Context;
 use crate::event::{Event, Record};
 use crate::frame::{
-    BlockHead, FRAME_BYTES, Header, MAGIC, MARK, NoFrame, START_BYTES, Totals, VERSION, find, kind,
+    BlockHead, FRAME_BYTES, Found, Head, Header, MAGIC, MARK, NoFrame, PAYLOAD_BYTES_MAX,
+    START_BYTES, Totals, VERSION, find, kind,
 };
 use crate::varint::Bits;
+
+/// How often, over the whole of a trace, a byte may be summed up in vain; and a whole payload more.
+const VAIN_SHARE: usize = 4;
 
 /// Why a trace cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,8 @@ pub enum DamageKind {
     Event,
     /// A whole block is missing between two that are there.
     MissingBlock,
+    /// So much looks like a frame and is none that the rest is not looked at.
+    Hopeless,
 }
 
 impl fmt::Display for Damage {
@@ -77,6 +83,7 @@ impl fmt::Display for Damage {
             DamageKind::CutOff => "cut off inside a frame",
             DamageKind::Unfinished => "not finished: the end frame is missing",
             DamageKind::Event => "an event that cannot be",
+            DamageKind::Hopeless => "damaged at too many places to look for more",
             DamageKind::MissingBlock => "the block that belongs here is missing",
         };
         write!(f, "byte {}: {text}; {} bytes passed over", self.position, self.skipped)
@@ -104,6 +111,8 @@ pub struct Reader<'a> {
     lost: Option<(u64, u32)>,
     totals: Option<Totals>,
     is_over: bool,
+    /// Bytes that may still be summed up in vain.
+    vain_bytes_left: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -136,6 +145,10 @@ impl<'a> Reader<'a> {
             lost: None,
             totals: None,
             is_over: false,
+            vain_bytes_left: bytes
+                .len()
+                .saturating_mul(VAIN_SHARE)
+                .saturating_add(PAYLOAD_BYTES_MAX),
         })
     }
 
@@ -183,7 +196,7 @@ impl<'a> Reader<'a> {
             let damage = Damage { position, skipped: 0, kind: DamageKind::Unfinished };
             return self.totals.is_none().then_some(Err(damage));
         }
-        match find(rest) {
+        match self.find_at(position) {
             Ok(found) => {
                 self.next_frame += FRAME_BYTES + found.payload.len();
                 Some(self.enter(position, found.kind, found.payload))
@@ -216,12 +229,35 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The frame at a place.
+    fn find_at(&mut self, position: usize) -> Result<Found<'a>, NoFrame> {
+        let head = Head::find(&self.bytes[position..])?;
+        if self.sum_fits(&head) { Ok(head.found) } else { Err(NoFrame::Damaged) }
+    }
+
+    /// Whether a frame's sum fits, unless too much has been summed up in vain: a file of nothing
+    /// but false beginnings would take time as the square of its length.
+    fn sum_fits(&mut self, head: &Head<'_>) -> bool {
+        if self.vain_bytes_left == 0 {
+            return false;
+        }
+        let fits = head.fits();
+        if !fits {
+            self.vain_bytes_left = self.vain_bytes_left.saturating_sub(head.bytes_summed());
+        }
+        fits
+    }
+
     /// Looks for the next whole frame behind damage.
     fn pass_over(&mut self, position: usize, reason: NoFrame) -> Damage {
-        let is_whole = |at: &usize| find(&self.bytes[*at..]).is_ok();
-        let marks = (position + 1..self.bytes.len().saturating_sub(MARK.len()))
-            .filter(|at| self.bytes[*at..].starts_with(&MARK));
-        let next = { marks }.find(is_whole);
+        let bytes = self.bytes;
+        let mut is_whole = |at: &usize| {
+            let head = Head::find(&bytes[*at..]).ok().filter(Head::is_plausible);
+            head.is_some_and(|head| self.sum_fits(&head))
+        };
+        let marks = (position + 1..bytes.len().saturating_sub(MARK.len()))
+            .filter(|at| bytes[*at..].starts_with(&MARK));
+        let next = { marks }.find(&mut is_whole);
         self.next_frame = next.unwrap_or(self.bytes.len());
         let is_cut = next.is_none() && reason == NoFrame::CutOff;
         if next.is_none() {
@@ -231,7 +267,11 @@ impl<'a> Reader<'a> {
             // Which blocks were in the damaged part is not known.
             self.next_index = find_index(&self.bytes[self.next_frame..]).unwrap_or(self.next_index);
         }
-        let kind = if is_cut { DamageKind::CutOff } else { DamageKind::Frame };
+        let kind = match (is_cut, next) {
+            (_, None) if self.vain_bytes_left == 0 => DamageKind::Hopeless,
+            (true, _) => DamageKind::CutOff,
+            (false, _) => DamageKind::Frame,
+        };
         Damage { position, skipped: self.next_frame - position, kind }
     }
 }

@@ -219,7 +219,10 @@ impl Summary {
                     lives.take(&record, |_, life| builder.end(life));
                     builder.see_batch(&record, &lives);
                 }
-                Err(damage) => builder.summary.damages.push(damage.to_string()),
+                Err(damage) => {
+                    lives.catalog.forget_indices();
+                    builder.summary.damages.push(damage.to_string());
+                }
             }
         }
         lives.open().for_each(|life| builder.end(life));

@@ -58,11 +58,12 @@ impl Builder {
         if matches!(record.event, Event::Dispatch { .. } | Event::Wait { .. } | Event::Idle { .. })
             && let Some(since) = self.waiting_since.take()
         {
-            decisions.waited_ns += (now - since).0;
+            decisions.waited_ns = decisions.waited_ns.saturating_add((now - since).0);
         }
         match record.event {
             Event::Lost { events, .. } => {
-                self.summary.lost_events += events;
+                let lost = &mut self.summary.lost_events;
+                *lost = lost.saturating_add(events);
                 self.summary.events -= 1;
             }
             Event::Dispatch { members, continues, .. } => {
@@ -159,7 +160,7 @@ impl Builder {
         let bytes = &mut self.summary.bytes;
         let direction =
             if life.request.access == Access::Read { &mut bytes.read } else { &mut bytes.written };
-        *direction += life.moved.0;
+        *direction = direction.saturating_add(life.moved.0);
         let floor = if length == 0 { 0 } else { 1 << length.ilog2() };
         *self.sizes.entry(floor).or_default() += 1;
         let latency = life.latency().filter(|_| has_ended);
@@ -181,7 +182,7 @@ impl Builder {
             self.classes.entry(class).or_default(),
         ] {
             sum.requests += 1;
-            sum.bytes += life.moved.0;
+            sum.bytes = sum.bytes.saturating_add(life.moved.0);
             if let Some(latency) = latency {
                 sum.ended += 1;
                 sum.latency += latency;

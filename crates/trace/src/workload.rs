@@ -63,7 +63,10 @@ impl Workload {
         for found in reader {
             match found {
                 Ok(record) => builder.take(&record),
-                Err(damage) => builder.workload.damages.push(damage),
+                Err(damage) => {
+                    builder.workload.catalog.forget_indices();
+                    builder.workload.damages.push(damage);
+                }
             }
         }
         builder.finish()
@@ -102,7 +105,10 @@ impl Builder {
                     self.end(now, place, moved);
                 }
             }
-            Event::Lost { events, .. } => self.workload.lost_events += events,
+            Event::Lost { events, .. } => {
+                let lost = &mut self.workload.lost_events;
+                *lost = lost.saturating_add(events);
+            }
             _ => {}
         }
     }

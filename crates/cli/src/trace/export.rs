@@ -44,7 +44,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         None => Box::new(io::stdout().lock()),
     };
     let mut output = BufWriter::new(output);
-    let (mut lives, mut damages, mut lost_events) = (Lives::default(), Vec::new(), 0);
+    let (mut lives, mut damages, mut lost_events) = (Lives::default(), Vec::new(), 0_u64);
     let mut outcome = writeln!(output, "{CSV_COLUMNS}");
     let mut write = |catalog: &Catalog, life: &Life| {
         if outcome.is_ok() {
@@ -55,11 +55,14 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         match found {
             Ok(record) => {
                 if let Event::Lost { events, .. } = record.event {
-                    lost_events += events;
+                    lost_events = lost_events.saturating_add(events);
                 }
                 lives.take(&record, &mut write);
             }
-            Err(damage) => damages.push(damage),
+            Err(damage) => {
+                lives.catalog.forget_indices();
+                damages.push(damage);
+            }
         }
     }
     lives.open().for_each(|life| write(&lives.catalog, life));

@@ -6,12 +6,12 @@ mod read;
 use forebay_sched::{Accepted, Access, Request, RequestId};
 use forebay_trace::{
     Asked, DamageKind, Event, Fate, Header, Named, Reader, Record, Recorder, RecorderOptions,
-    Submit,
+    Submit, Summary, Workload,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, FileIndex, Offset, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use read::{read_any, read_any_and_sealed};
+use read::{read_any, read_any_and_sealed, sealed};
 
 /// An event that owns its parts.
 #[derive(Clone, Debug)]
@@ -415,4 +415,83 @@ fn what_is_no_trace_is_refused_with_its_place_and_a_remedy() {
     assert!(refuse(&newer).contains("version 9"));
     let whole = header().to_bytes();
     assert!(refuse(&whole[..whole.len() - 1]).contains("byte 12: the header is damaged"));
+}
+
+/// Numbers as large as they may be, in events that were made by hand.
+#[test]
+fn the_largest_numbers_are_added_up_without_harm() {
+    let most = Request {
+        tag: 0,
+        file: FileIndex(0),
+        access: Access::Write,
+        range: ByteRange::from_start(Offset(0)),
+        client: ClientId(0),
+        class: ClassId(0),
+    };
+    let alone = Request { access: Access::Alone, ..most };
+    let events: Vec<(u64, Owned)> = [most, alone, most, alone]
+        .map(|request| (1 << 61, Owned::Immediate(request, u64::MAX)))
+        .into_iter()
+        .chain((0..3).map(|_| (1, Owned::Wait(Asked::Anything, 1 << 62))))
+        .collect();
+    let mut bytes = trace(&events, 2);
+    read_any(&bytes);
+    // Two blocks that say that as many events as can be were lost before them.
+    let mut head = vec![0; 40];
+    head[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
+    let lost = sealed(&head);
+    let block = &lost[Header::default().to_bytes().len()..];
+    bytes.extend([block, block].concat());
+    read_any(&bytes);
+    let summary = Summary::read(Reader::new(&bytes).unwrap(), 1);
+    assert_eq!((summary.lost_events, summary.bytes.written), (u64::MAX, u64::MAX));
+}
+
+/// Heads of frames as long as the file, which are none.
+#[test]
+fn looking_for_a_frame_takes_no_longer_than_the_file_is_long() {
+    let mut bytes = header().to_bytes();
+    let start = bytes.len();
+    for _ in 0..(1 << 20) / 16 {
+        bytes.extend([0xf0, b'F', b'b', b't', 9, 0, 0, 0]);
+        bytes.extend((1_u32 << 18).to_le_bytes());
+        bytes.extend([1, 2, 3, 4]);
+    }
+    let mut reader = Reader::new(&bytes).unwrap();
+    let damage = reader.next().unwrap().unwrap_err();
+    assert_eq!((damage.position, damage.kind), (start, DamageKind::Hopeless));
+    assert_eq!(damage.skipped, bytes.len() - start);
+    assert!(reader.next().is_none());
+}
+
+#[test]
+fn after_a_loss_an_index_is_no_longer_the_file_that_it_was() {
+    let id = FileId { device: 1, inode: 2, generation: 0 };
+    let request = Request {
+        tag: 0,
+        file: FileIndex(3),
+        access: Access::Read,
+        range: ByteRange::new(Offset(0), Bytes(10)),
+        client: ClientId(0),
+        class: ClassId(0),
+    };
+    let events = |file: bool| {
+        let read = (1, Owned::Immediate(request, 10));
+        let file = file.then_some((1, Owned::File(3, id)));
+        file.into_iter().chain([read]).collect::<Vec<_>>()
+    };
+    // A block that tells of loss stands between the two.
+    let mut head = vec![0; 40];
+    head[8] = 5;
+    let begins = trace(&[events(true)].concat(), 100);
+    let goes_on = |again| {
+        let (mut bytes, lost) = (begins.clone(), sealed(&head));
+        bytes.extend(&lost[Header::default().to_bytes().len()..]);
+        bytes.extend(&trace(&events(again), 100)[header().to_bytes().len()..]);
+        Workload::read(Reader::new(&bytes).unwrap())
+    };
+    let files = |workload: &Workload| {
+        workload.requests.iter().map(|one| one.request.file.0).collect::<Vec<_>>()
+    };
+    assert_eq!((files(&goes_on(false)), files(&goes_on(true))), (vec![0, 1], vec![0, 0]));
 }

@@ -1,6 +1,6 @@
 //! What holds for any bytes that the reader may meet; shared with the fuzz target.
 
-use forebay_trace::{Event, Reader, Workload};
+use forebay_trace::{Event, Reader, Summary, Workload};
 
 /// Reading ends, in order and within the bytes, whatever they are.
 pub(crate) fn read_any(bytes: &[u8]) {
@@ -27,6 +27,8 @@ pub(crate) fn read_any(bytes: &[u8]) {
     assert!(count <= bytes.len() + 1);
     let workload = Workload::read(Reader::new(bytes).expect("it was read before"));
     assert!(workload.requests.len() <= bytes.len());
+    let summary = Summary::read(Reader::new(bytes).expect("it was read before"), 3);
+    assert_eq!(summary.lost_events, workload.lost_events);
 }
 
 /// Any bytes, and the same bytes as a block of events with a checksum that fits.
