@@ -2,7 +2,10 @@
 //!
 //! The server's own settings are the distribution's, apart from what has to be said: where it
 //! listens, what it exports, and how large a transfer may be. Protocol version 3 registers itself
-//! with `rpcbind`, which is started too unless there is one.
+//! with `rpcbind`, which is started too unless there is one. The server listens on this machine
+//! only, and only to root's ports: whoever may say who they are is root already. The registry takes
+//! registrations from this machine only; its questions over UDP too, over TCP (which it cannot be
+//! told) from everywhere.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -22,6 +25,10 @@ use crate::programs::Programs;
 const SERVER: &str = "ganesha.nfsd";
 const REGISTRY: &str = "rpcbind";
 const REGISTRY_PORT: u16 = 111;
+
+/// Beside 127.0.0.1, where `rpcbind` listens by itself as soon as it is told an address (rpcbind(8));
+/// told that one, version 1.2.6 frees something twice and aborts.
+const REGISTRY_ADDRESS: &str = "127.0.0.2";
 
 /// Debian puts the registry where only root looks.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
@@ -101,6 +108,7 @@ EXPORT {{
     Access_Type = RW;
     Squash = none;
     SecType = sys;
+    PrivilegedPort = true;
     Protocols = 3;
     Filesystem_Id = 192.168;
     MaxRead = {size};
@@ -146,7 +154,8 @@ impl Peer for Ganesha {
         let registry = match TcpStream::connect((Ipv4Addr::LOCALHOST, REGISTRY_PORT)) {
             Ok(_) => None,
             Err(_) => {
-                let mut registry = Program::start(REGISTRY, "rpcbind", &["-f"])?;
+                let mut registry =
+                    Program::start(REGISTRY, "rpcbind", &["-f", "-h", REGISTRY_ADDRESS])?;
                 registry.wait_for_port(REGISTRY_PORT)?;
                 Some(registry)
             }
@@ -262,7 +271,9 @@ mod tests {
     fn the_configuration_says_where_what_and_how_much() {
         let ganesha = Ganesha::new(32 << 10);
         let text = ganesha.configuration(Path::new("/mnt/x"), Path::new("/plugins"), 5, 6);
-        for line in ["NFS_Port = 5;", "MNT_Port = 6;", "Path = /mnt/x;", "MaxRead = 32768;"] {
+        let where_and_what = ["NFS_Port = 5;", "MNT_Port = 6;", "Path = /mnt/x;"];
+        let how = ["MaxRead = 32768;", "PrivilegedPort = true;", "Bind_addr = 127.0.0.1;"];
+        for line in where_and_what.into_iter().chain(how) {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert_eq!(text.matches('{').count(), text.matches('}').count());
