@@ -46,14 +46,16 @@ impl Drive {
             return now;
         }
         let start = now.max(self.stalled_until);
-        let arrival = Timestamp((START + start.0).saturating_add_signed(-self.drift));
+        let arrival = Timestamp(START.saturating_add(start.0).saturating_add_signed(-self.drift));
         let was_busy_until = self.device.busy_until().max(arrival);
         let done = self.device.serve(arrival, direction, position, length);
         let service = done - was_busy_until;
         let noisy = self.noise.applied(service);
-        self.drift += noisy.0 as i64 - service.0 as i64;
+        let signed = |time: Nanos| i64::try_from(time.0).unwrap_or(i64::MAX);
+        self.drift = self.drift.saturating_add(signed(noisy) - signed(service));
         self.busy += noisy;
-        Timestamp(done.0.saturating_add_signed(self.drift) - START)
+        // At the end of time, where the model's stands still, nothing is finished before it begins.
+        Timestamp(done.0.saturating_add_signed(self.drift).saturating_sub(START)).max(start)
     }
 
     /// Starts nothing for a while.
@@ -110,6 +112,16 @@ mod tests {
         for at in 0..1000 {
             let now = Timestamp(at * 20_000_000_000);
             assert!(noisy.serve(now, Direction::Write, (at * 7_919) << 16, Bytes(512)) > now);
+        }
+    }
+
+    #[test]
+    fn at_the_end_of_time_it_stands_still() {
+        for percent in [0, 40] {
+            let mut drive = drive(percent);
+            for now in [Timestamp(u64::MAX - 5), Timestamp(u64::MAX)] {
+                assert!(drive.serve(now, Direction::Read, 1 << 40, Bytes::mib(1)) >= now);
+            }
         }
     }
 

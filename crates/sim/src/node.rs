@@ -68,7 +68,17 @@ pub(crate) struct Node {
     link_in_free: Timestamp,
     link_out_free: Timestamp,
     pub(crate) memory: Memory,
-    /// Decides what fails.
+    pub(crate) random: Random,
+}
+
+/// A node's random numbers, by purpose.
+#[derive(Clone, Debug)]
+pub(crate) struct Random {
+    /// When it stalls.
+    pub(crate) stalls: SplitMix64,
+    /// How long messages between forwarder and servers take.
+    pub(crate) jitter: SplitMix64,
+    /// What fails of a forwarder's batches; what fails of clients' requests is theirs.
     pub(crate) fate: SplitMix64,
 }
 
@@ -120,7 +130,7 @@ impl Node {
         scenario: &Scenario,
         policy: PolicyName,
         drive: Option<Drive>,
-        fate: SplitMix64,
+        random: Random,
     ) -> Self {
         let given = &scenario.scheduler;
         let device = &scenario.servers.device;
@@ -130,17 +140,17 @@ impl Node {
             _ => (scenario.servers.depth, scenario.servers.request_cpu, None),
         };
         let cpu = request_cpu + given.cpu.unwrap_or(measured_cpu(policy));
-        let mut node = Self::new(given, policy, wait_max, drive, depth, cpu, fate);
+        let mut node = Self::new(given, policy, wait_max, drive, depth, cpu, random);
         node.memory.limit = memory;
         node
     }
 
     /// A server behind a forwarder: first come, first served.
-    pub(crate) fn plain(scenario: &Scenario, drive: Drive, fate: SplitMix64) -> Self {
+    pub(crate) fn plain(scenario: &Scenario, drive: Drive, random: Random) -> Self {
         let given = Scheduling { large: Bytes::ZERO, ..Scheduling::default() };
         let servers = &scenario.servers;
         let cpu = servers.request_cpu + measured_cpu(PolicyName::To);
-        Self::new(&given, PolicyName::To, Nanos::ZERO, Some(drive), servers.depth, cpu, fate)
+        Self::new(&given, PolicyName::To, Nanos::ZERO, Some(drive), servers.depth, cpu, random)
     }
 
     fn new(
@@ -150,7 +160,7 @@ impl Node {
         drive: Option<Drive>,
         depth: u32,
         request_cpu: Nanos,
-        fate: SplitMix64,
+        random: Random,
     ) -> Self {
         let limits = Limits {
             run_bytes_max: given.run_bytes,
@@ -197,7 +207,7 @@ impl Node {
             link_in_free: Timestamp(0),
             link_out_free: Timestamp(0),
             memory: Memory::default(),
-            fate,
+            random,
         }
     }
 

@@ -17,6 +17,12 @@ pub(crate) fn stream(seed: u64, purpose: u64, index: u64) -> SplitMix64 {
     SplitMix64::new(mix.next_u64() ^ index.wrapping_mul(0xd1b5_4a32_d192_ed03))
 }
 
+/// A sequence for one purpose and one of the requests of a client: the same in whatever order they are made.
+pub(crate) fn of_request(seed: u64, purpose: u64, client: u32, number: u32) -> SplitMix64 {
+    let own = stream(seed, purpose, u64::from(client)).next_u64();
+    stream(own, purpose, u64::from(number))
+}
+
 /// A time from 0 to `most`.
 pub(crate) fn up_to(random: &mut SplitMix64, most: Nanos) -> Nanos {
     match most {

@@ -21,8 +21,12 @@ const SERVERS_MAX: u32 = 1024;
 const PARTS_MAX: u64 = 1 << 20;
 /// Most clients of a scenario, and most requests of each.
 const CLIENTS_MAX: u64 = 10_000_000;
+/// Most messages that clients may have under way at once: each takes memory from the beginning on.
+const UNDER_WAY_MAX: u64 = 1 << 24;
 /// The largest file.
-const FILE_BYTES_MAX: u64 = 1 << 50;
+pub(crate) const FILE_BYTES_MAX: u64 = 1 << 50;
+/// The longest time, about two years: far from where times do not fit.
+pub(crate) const TIME_MAX: Nanos = Nanos(1 << 56);
 
 /// Everything that happens, but for the seed.
 #[derive(Clone, Debug, PartialEq, Default, Deserialize)]
@@ -393,6 +397,14 @@ fn in_range(key: &str, value: u64, least: u64, most: u64) -> Result<(), Invalid>
     check((least..=most).contains(&value), key, || format!("{value} is not in {least} to {most}"))
 }
 
+fn in_time(key: &str, value: Nanos) -> Result<(), Invalid> {
+    check(value <= TIME_MAX, key, || {
+        format!("{} s is too long; at most {} s", value.0 / NANOS, TIME_MAX.0 / NANOS)
+    })
+}
+
+const NANOS: u64 = 1_000_000_000;
+
 impl Scenario {
     /// Looks for values that cannot be simulated.
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
@@ -422,6 +434,7 @@ impl Scenario {
         in_range("scheduler.run_requests", u64::from(*run_requests), 1, 65_536)?;
         in_range("scheduler.batch_bytes", batch_bytes.0, run_bytes.0, 1 << 30)?;
         in_range("scheduler.queue_requests", u64::from(*queue_requests), 1, 1 << 24)?;
+        self.validate_times()?;
         self.validate_faults()?;
         self.jobs.iter().try_for_each(|job| self.validate_job(job))?;
         let clients =
@@ -429,7 +442,74 @@ impl Scenario {
         let clients = clients.fold(0, u64::saturating_add);
         check(clients <= CLIENTS_MAX, "job.clients", || {
             format!("{clients} clients in all; at most {CLIENTS_MAX}")
+        })?;
+        let mut under_way = 0_u64;
+        self.jobs.iter().try_for_each(|job| {
+            let clients = u64::from(job.applications) * u64::from(job.clients);
+            let window = u64::from(job.window.min(job.requests));
+            let parts = self.parts_at_once(job.request);
+            under_way = under_way.saturating_add(clients.saturating_mul(window.saturating_mul(parts)));
+            check(under_way <= UNDER_WAY_MAX, &format!("job \"{}\": window", job.name), || {
+                format!(
+                    "{clients} clients with {window} requests of {parts} parts each make \
+                     {under_way} messages under way at once, with those of the jobs before; at most {UNDER_WAY_MAX}"
+                )
+            })
         })
+    }
+
+    /// The most that one message of a client carries, if there is a limit.
+    fn piece(&self) -> Option<Bytes> {
+        match &self.forwarder {
+            Some(forwarder) => forwarder.chunk,
+            None => self.servers.transfer,
+        }
+    }
+
+    /// Most parts of a request that are under way at once.
+    fn parts_at_once(&self, request: Bytes) -> u64 {
+        let pieces = self.piece().map_or(1, |piece| request.0.div_ceil(piece.0));
+        match &self.forwarder {
+            Some(forwarder) => pieces.min(u64::from(forwarder.chunks_in_flight)),
+            None => {
+                let stripes = request.0.div_ceil(self.servers.stripe.0);
+                pieces.max(stripes.min(u64::from(self.servers.count)))
+            }
+        }
+    }
+
+    /// What a request of that length may not be, by a forwarder's memory and the number of its parts.
+    pub(crate) fn validate_length(
+        &self,
+        key: &str,
+        whose: &str,
+        length: Bytes,
+    ) -> Result<(), Invalid> {
+        if let Some(piece) = self.piece() {
+            in_range(key, length.0.div_ceil(piece.0), 0, PARTS_MAX)?;
+        }
+        let Some(memory) = self.forwarder.as_ref().and_then(|forwarder| forwarder.memory) else {
+            return Ok(());
+        };
+        let piece = self.piece().unwrap_or(length).min(length);
+        check(piece <= memory, "forwarder.memory", || {
+            format!(
+                "{} bytes hold no piece of {} bytes of {whose}; give it more, or a smaller forwarder.chunk",
+                memory.0, piece.0
+            )
+        })
+    }
+
+    fn validate_times(&self) -> Result<(), Invalid> {
+        in_time("network.delay", self.network.delay)?;
+        in_time("network.jitter", self.network.jitter)?;
+        in_time("servers.request_cpu", self.servers.request_cpu)?;
+        if let Some(forwarder) = &self.forwarder {
+            in_time("forwarder.request_cpu", forwarder.request_cpu)?;
+        }
+        in_time("scheduler.wait", self.scheduler.wait)?;
+        in_time("scheduler.cpu", self.scheduler.cpu.unwrap_or_default())?;
+        in_time("faults.stall", self.faults.stall)
     }
 
     fn validate_faults(&self) -> Result<(), Invalid> {
@@ -438,7 +518,7 @@ impl Scenario {
         in_range("faults.short_permille", u64::from(faults.short_permille), 0, 1000)?;
         in_range("faults.vanish_permille", u64::from(faults.vanish_permille), 0, 1000)?;
         if let Some(every) = faults.stall_every {
-            in_range("faults.stall_every", every.0, 1_000_000, u64::MAX / 4)?;
+            in_range("faults.stall_every", every.0, 1_000_000, TIME_MAX.0)?;
         }
         check(
             faults.short_permille == 0 || self.forwarder.is_none(),
@@ -467,6 +547,14 @@ impl Scenario {
         in_range(&key("requests"), u64::from(job.requests), 1, u64::from(u32::MAX))?;
         in_range(&key("window"), u64::from(job.window), 1, 65_536)?;
         in_range(&key("request"), job.request.0, 1, 1 << 40)?;
+        for (name, time) in [
+            ("think", job.think),
+            ("think_jitter", job.think_jitter),
+            ("start", job.start),
+            ("start_jitter", job.start_jitter),
+        ] {
+            in_time(&key(name), time)?;
+        }
         let file = job.covered_bytes();
         check(file <= u128::from(FILE_BYTES_MAX), &key("requests"), || {
             format!("a file of {file} bytes; at most {FILE_BYTES_MAX}")
@@ -482,23 +570,7 @@ impl Scenario {
             "strides are a pattern of a shared file; with file = \"per-process\" say \"contiguous\" or \"random\""
                 .to_string()
         })?;
-        let piece = match &self.forwarder {
-            Some(forwarder) => forwarder.chunk,
-            None => self.servers.transfer,
-        };
-        if let Some(piece) = piece {
-            in_range(&key("request"), job.request.0.div_ceil(piece.0), 1, PARTS_MAX)?;
-        }
-        let Some(memory) = self.forwarder.as_ref().and_then(|forwarder| forwarder.memory) else {
-            return Ok(());
-        };
-        let piece = piece.unwrap_or(job.request).min(job.request);
-        check(piece <= memory, "forwarder.memory", || {
-            format!(
-                "{} bytes hold no piece of {} bytes of job \"{}\"; give it more, or a smaller forwarder.chunk",
-                memory.0, piece.0, job.name
-            )
-        })
+        self.validate_length(&key("request"), &format!("job \"{}\"", job.name), job.request)
     }
 }
 

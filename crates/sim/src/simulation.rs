@@ -7,7 +7,7 @@ use forebay_trace::Recorded;
 
 use crate::outcome::Outcome;
 use crate::replay::Pace;
-use crate::scenario::{Invalid, Scenario};
+use crate::scenario::{FILE_BYTES_MAX, Invalid, Scenario, TIME_MAX};
 use crate::workload::Workload;
 use crate::world::World;
 
@@ -73,16 +73,28 @@ impl Simulation {
         }
         for (number, recorded) in record.iter().enumerate() {
             let request = &recorded.request;
+            let key = alloc::format!("request {number} of the record");
+            let has_data = matches!(request.access, Access::Read | Access::Write);
+            if has_data {
+                scenario.validate_length(&key, &key, request.range.length())?;
+            }
             let text = if request.file.0 >= NUMBERS_MAX {
                 alloc::format!("files are numbered from 0 to {}", NUMBERS_MAX - 1)
             } else if request.range.is_empty() && request.access != Access::Sync {
                 "its range covers no byte".to_string()
             } else if recorded.after.is_some_and(|after| after as usize >= number) {
                 "it follows one that comes later".to_string()
+            } else if has_data && request.range.end.0 > FILE_BYTES_MAX {
+                alloc::format!(
+                    "it ends at byte {}; files have at most {FILE_BYTES_MAX}",
+                    request.range.end.0
+                )
+            } else if recorded.at.0 > TIME_MAX.0 || recorded.think > TIME_MAX {
+                alloc::format!("it comes after more than {} ns, the longest time", TIME_MAX.0)
             } else {
                 continue;
             };
-            return Err(Invalid { key: alloc::format!("request {number} of the record"), text });
+            return Err(Invalid { key, text });
         }
         Ok(Self::over(scenario, Workload::from_record(record, pace), policy, seed))
     }

@@ -22,17 +22,23 @@ use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Times
 use crate::drive::Drive;
 use crate::event::{Calendar, Event};
 use crate::layout::{Layout, Pieces, Placement};
-use crate::node::{Input, Node};
-use crate::noise::{Noise, happens, stream, up_to};
+use crate::node::{Input, Node, Random};
+use crate::noise::{Noise, happens, of_request, stream, up_to};
 use crate::scenario::{Faults, Network, Scenario};
 use crate::slab::Slab;
 use crate::tally::Tally;
 use crate::workload::{Asked, Workload};
 
-/// Purposes of random numbers: the same client thinks and the same server fails alike under every policy.
+/// Purposes of random numbers. What a request is, how long its client thinks after it, and how it
+/// fares are drawn by client and number: the same under every policy, in whatever order they end.
 const CLIENTS: u64 = 1;
 const NOISE: u64 = 2;
 const FATE: u64 = 3;
+const CONTENT: u64 = 4;
+const THINK: u64 = 5;
+const JITTER: u64 = 6;
+const VANISH: u64 = 7;
+const STALLS: u64 = 8;
 
 /// Where the forwarder's own requests come from.
 const FORWARDER: ClientId = ClientId(u32::MAX);
@@ -43,7 +49,6 @@ const VANISH_WITHIN: Nanos = Nanos::millis(10);
 pub(crate) struct Client {
     pub(crate) application: u32,
     pub(crate) rank: u32,
-    random: SplitMix64,
     /// Requests made.
     issued: u32,
     /// Requests under way or being thought about.
@@ -59,6 +64,10 @@ pub(crate) struct Client {
 /// A client's request that is under way.
 struct Asking {
     client: u32,
+    /// Which of its client's it is, or of the record.
+    number: u32,
+    /// Of its messages.
+    jitter: SplitMix64,
     /// Its line, if it is a recorded one.
     line: Option<u32>,
     begun: Timestamp,
@@ -109,6 +118,7 @@ enum PartState {
 /// Everything there is.
 pub(crate) struct World {
     now: Timestamp,
+    seed: u64,
     calendar: Calendar,
     pub(crate) events: u64,
     network: Network,
@@ -150,17 +160,17 @@ impl World {
         };
         let mut nodes: Vec<Node> = (0..u64::from(servers.count))
             .map(|number| {
-                let fate = stream(seed, FATE, number);
+                let random = random_of(seed, number);
                 match &scenario.forwarder {
-                    None => Node::scheduled(scenario, policy, Some(drive(number)), fate),
-                    Some(_) => Node::plain(scenario, drive(number), fate),
+                    None => Node::scheduled(scenario, policy, Some(drive(number)), random),
+                    Some(_) => Node::plain(scenario, drive(number), random),
                 }
             })
             .collect();
         let (mut client_layout, mut parts_at_once) = (striped, u32::MAX);
         if let Some(forwarder) = &scenario.forwarder {
-            let fate = stream(seed, FATE, u64::from(servers.count));
-            nodes.push(Node::scheduled(scenario, policy, None, fate));
+            let random = random_of(seed, u64::from(servers.count));
+            nodes.push(Node::scheduled(scenario, policy, None, random));
             client_layout = Layout::whole(forwarder.chunk);
             parts_at_once = forwarder.chunks_in_flight;
         }
@@ -168,6 +178,7 @@ impl World {
         let placement = Placement::new(workload.file_sizes.iter().copied(), &striped);
         let mut world = Self {
             now: Timestamp(0),
+            seed,
             calendar: Calendar::default(),
             events: 0,
             network: scenario.network.clone(),
@@ -184,7 +195,7 @@ impl World {
             parts_at_once,
             placement,
         };
-        world.start_clients(seed);
+        world.start_clients();
         let script = world.workload.script.iter();
         for (at, line) in script.flat_map(|script| script.beginnings()) {
             world.calendar.post(at, Event::Replay(line));
@@ -193,11 +204,11 @@ impl World {
         world
     }
 
-    fn start_clients(&mut self, seed: u64) {
+    fn start_clients(&mut self) {
         for (number, application) in self.workload.applications.iter().enumerate() {
             for rank in 0..application.clients {
                 let index = self.clients.len() as u32;
-                let mut random = stream(seed, CLIENTS, u64::from(index));
+                let mut random = stream(self.seed, CLIENTS, u64::from(index));
                 let started = self.workload.start(application, rank, &mut random);
                 let (requests, tokens) = self.workload.requests_and_window(application, rank);
                 let is_of_job = self.workload.script.is_none();
@@ -210,7 +221,6 @@ impl World {
                 self.clients.push(Client {
                     application: number as u32,
                     rank,
-                    random,
                     issued: 0,
                     tokens,
                     vanishes_after,
@@ -277,7 +287,7 @@ impl World {
         if let Some(every) = self.faults.stall_every
             && self.clients_left > 0
         {
-            let wait = up_to(&mut self.nodes[node as usize].fate, Nanos(every.0 * 2));
+            let wait = up_to(&mut self.nodes[node as usize].random.stalls, Nanos(every.0 * 2));
             self.calendar.post(self.now + wait, Event::Stall(node));
         }
     }
@@ -288,14 +298,17 @@ impl World {
     fn issue(&mut self, client: u32) {
         let it = &mut self.clients[client as usize];
         let application = &self.workload.applications[it.application as usize];
-        let asked = application.request(it.rank, it.issued, &mut it.random);
+        let number = it.issued;
+        let mut random = of_request(self.seed, CONTENT, client, number);
+        let asked = application.request(it.rank, number, &mut random);
         let Some(asked) = asked.filter(|_| !it.is_gone) else { return self.retire_token(client) };
         it.issued += 1;
         if it.vanishes_after == Some(it.issued) {
-            let at = self.now + up_to(&mut it.random, VANISH_WITHIN);
+            let mut random = stream(self.seed, VANISH, u64::from(client));
+            let at = self.now + up_to(&mut random, VANISH_WITHIN);
             self.calendar.post(at, Event::Vanish(client));
         }
-        self.begin(client, None, asked);
+        self.begin(client, number, None, asked);
     }
 
     fn replay(&mut self, number: u32) {
@@ -304,17 +317,19 @@ impl World {
         if let Some((at, next)) = script.next(number) {
             self.calendar.post(at.max(self.now), Event::Replay(next));
         }
-        self.begin(line.client, Some(number), line.asked);
+        self.begin(line.client, number, Some(number), line.asked);
     }
 
     /// A client makes a request.
-    fn begin(&mut self, client: u32, line: Option<u32>, asked: Asked) {
+    fn begin(&mut self, client: u32, number: u32, line: Option<u32>, asked: Asked) {
         let pieces = match has_data(asked.access) {
             true => Pieces::new(asked.range),
             false => Pieces::broadcast(asked.range),
         };
         let request = self.requests.insert(Asking {
             client,
+            number,
+            jitter: of_request(self.seed, JITTER, client, number),
             line,
             begun: self.now,
             asked,
@@ -353,7 +368,7 @@ impl World {
             let node = if self.is_forwarded() { self.nodes.len() as u32 - 1 } else { server };
             let origin = Origin::Request(request);
             let part = Part::new(node, origin, access, file, range, client, class);
-            let delay = self.client_delay(client);
+            let delay = self.client_delay(origin);
             self.send(part, delay);
         }
     }
@@ -363,8 +378,11 @@ impl World {
     }
 
     /// How long a message between a client and its node takes, apart from its bytes.
-    fn client_delay(&mut self, client: ClientId) -> Nanos {
-        let random = &mut self.clients[client.0 as usize].random;
+    fn client_delay(&mut self, origin: Origin) -> Nanos {
+        let random = match origin {
+            Origin::Request(request) => &mut self.requests[request].jitter,
+            Origin::Flight(_) => unreachable!("a forwarder's messages are no client's"),
+        };
         self.network.delay + up_to(random, self.network.jitter)
     }
 
@@ -415,7 +433,8 @@ impl World {
             }
             return self.retire_token(it.client);
         }
-        let think = application.think(&mut client.random);
+        let mut random = of_request(self.seed, THINK, it.client, it.number);
+        let think = application.think(&mut random);
         self.calendar.post(it.last_answer + think, Event::Issue(it.client));
     }
 
@@ -441,6 +460,23 @@ impl World {
             self.input(node, Input::Cancel(part, id));
         }
     }
+}
+
+impl Asking {
+    /// Decides how its part at a node fares, whichever batch that part is in.
+    fn fate_at(&self, seed: u64, node: u32, range: ByteRange) -> SplitMix64 {
+        let own = of_request(seed, FATE, self.client, self.number).next_u64();
+        stream(own, u64::from(node), range.start.0)
+    }
+}
+
+/// A node's random numbers.
+fn random_of(seed: u64, number: u64) -> Random {
+    let [stalls, jitter, fate] = [STALLS, JITTER, FATE].map(|purpose| {
+        // Clients are numbered from 0, nodes beyond them.
+        stream(seed, purpose, number | 1 << 63)
+    });
+    Random { stalls, jitter, fate }
 }
 
 impl Part {
@@ -470,5 +506,50 @@ impl Part {
     /// The room that its data takes.
     fn room(&self) -> Bytes {
         if has_data(self.access) { self.range.length() } else { Bytes::ZERO }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+
+    use super::*;
+    use crate::scenario::{Job, Operation, Order};
+
+    /// What a request is, by client and number.
+    type Requests = BTreeMap<(u32, u32), (Access, ByteRange)>;
+
+    /// All requests under a policy, in the order in which they were made, and how many failed.
+    fn requests(scenario: &Scenario, policy: PolicyName) -> (Requests, u64, u64) {
+        let mut world = World::new(scenario, Workload::from_jobs(&scenario.jobs), policy, 3);
+        let mut requests = Requests::new();
+        while world.advance(1) {
+            let asking = world.requests.iter().map(|(_, it)| it);
+            requests.extend(
+                asking.map(|it| ((it.client, it.number), (it.asked.access, it.asked.range))),
+            );
+        }
+        let job = &world.tally.applications[0];
+        (requests, job.failed, world.now.0)
+    }
+
+    #[test]
+    fn every_policy_has_the_same_clients_however_many_requests_they_have_under_way() {
+        let mut scenario = Scenario::default();
+        scenario.faults.fail_permille = 50;
+        scenario.jobs.push(Job {
+            operation: Operation::Mixed,
+            order: Order::Random,
+            window: 4,
+            think_jitter: Nanos::millis(3),
+            ..Job::default()
+        });
+        let (first, failed, ended) = requests(&scenario, PolicyName::To);
+        assert_eq!((first.len(), failed > 0), (8 * 64, true));
+        for policy in [PolicyName::Sjf, PolicyName::Aioli, PolicyName::Hbrr] {
+            let (others, others_failed, others_ended) = requests(&scenario, policy);
+            assert_eq!((&first, failed), (&others, others_failed), "{policy}");
+            assert_ne!(ended, others_ended, "{policy} has an order of its own");
+        }
     }
 }

@@ -3,10 +3,10 @@
 use forebay_sched::{Access, Cancellation, RequestId};
 use forebay_units::{Bytes, Timestamp};
 
-use super::{Origin, Part, PartState, World, has_data};
+use super::{FATE, Origin, Part, PartState, World, has_data};
 use crate::event::Event;
 use crate::node::{Flight, Input};
-use crate::noise::{happens, up_to};
+use crate::noise::{happens, stream, up_to};
 
 impl World {
     /// A batch is finished: its parts are answered.
@@ -19,10 +19,14 @@ impl World {
                 unreachable!("what is in flight was accepted")
             };
             let has_device = it.drive.is_some();
-            let fails = is_failed || has_device && happens(&mut it.fate, self.faults.fail_permille);
+            let mut fate = match self.parts[part].origin {
+                Origin::Request(request) => self.requests[request].fate_at(self.seed, node, range),
+                Origin::Flight(_) => stream(it.random.fate.next_u64(), FATE, 0),
+            };
+            let fails = is_failed || has_device && happens(&mut fate, self.faults.fail_permille);
             let is_short = access == Access::Read
                 && has_device
-                && happens(&mut it.fate, self.faults.short_permille);
+                && happens(&mut fate, self.faults.short_permille);
             let length = if has_data(access) { range.length() } else { Bytes::ZERO };
             let moved = match (fails, is_short) {
                 (true, _) => Bytes::ZERO,
@@ -55,13 +59,12 @@ impl World {
         };
         match self.parts[part].origin {
             Origin::Request(request) => {
-                let client = self.parts[part].client;
-                let at = sent + self.client_delay(client);
+                let at = sent + self.client_delay(Origin::Request(request));
                 let ended = self.parts.remove(part);
                 self.part_answered(request, at, &ended);
             }
             Origin::Flight(_) => {
-                let random = &mut it.fate;
+                let random = &mut it.random.jitter;
                 let at = sent + self.network.delay + up_to(random, self.network.jitter);
                 self.calendar.post(at, Event::Return(part));
             }

@@ -43,14 +43,14 @@ impl World {
                 continue;
             }
             it.state = PartState::Sent;
-            let (client, is_write, bytes) = (it.client, it.access == Access::Write, it.room());
+            let (origin, is_write, bytes) = (it.origin, it.access == Access::Write, it.room());
             if !is_write {
                 self.input(node, Input::Part(part));
                 continue;
             }
             // The grant travels to the client, and the data back.
-            let there = self.client_delay(client);
-            let back = self.client_delay(client);
+            let there = self.client_delay(origin);
+            let back = self.client_delay(origin);
             let sent = self.nodes[node as usize].receive(self.now + there, &self.network, bytes);
             self.calendar.post(sent + back, Event::Arrive(part));
         }
@@ -218,7 +218,7 @@ impl World {
             let origin = Origin::Flight(flight);
             let part = Part::new(server, origin, access, file, range, FORWARDER, class);
             self.nodes[node as usize].flights[flight].pieces_left += 1;
-            let random = &mut self.nodes[node as usize].fate;
+            let random = &mut self.nodes[node as usize].random.jitter;
             let delay = self.network.delay + up_to(random, self.network.jitter);
             self.send(part, delay);
         }
