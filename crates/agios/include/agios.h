@@ -44,6 +44,7 @@ bool agios_init(void *process_request_user(int64_t req_id),
 /* Stops the library and waits for the call-back that is running, which may still release. Requests
  * that are still queued are dropped, and standard error says how many. May follow a failed
  * agios_init; agios_init may follow it. Not to be called from a call-back.
+ * Under NOOP call-backs run on the threads that add; agios_exit does not wait for those.
  */
 void agios_exit(void);
 

@@ -123,11 +123,12 @@ pub(crate) fn exit() -> Result<(), Failure> {
         return Err(Failure::Invalid);
     }
     let _ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Ok(library) = running() {
-        library.stop();
-    }
+    // If somebody else has ended it meanwhile, there is nothing to clear: a later one may start already.
+    let Ok(library) = running() else { return Ok(()) };
+    library.stop();
+    let mut running = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
     STATE.store(STOPPED, Ordering::Release);
-    *RUNNING.write().unwrap_or_else(PoisonError::into_inner) = None;
+    *running = None;
     Ok(())
 }
 

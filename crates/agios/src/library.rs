@@ -10,10 +10,11 @@
 //! of that: call-backs append to lists without a lock, and take locks that are held around
 //! `agios_add_request`. So the controller, which would call back on any thread, is polled by one.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_controller::{Controller, Error, Outcome, Submission, Turn};
 use forebay_sched::Access;
@@ -31,6 +32,13 @@ use crate::trace_file::TraceFile;
 
 /// Most requests in a call-back: AGIOS's limit (`MAX_AGGREG_SIZE`), which programs may count on.
 pub(crate) const BATCH_REQUESTS_MAX: usize = 16;
+
+/// How long the library's thread looks for news before it sleeps: waking it costs a program that
+/// adds one request at a time more than everything else.
+const PATIENCE: Duration = Duration::from_micros(20);
+
+/// How often it looks before it lets others have the processor: they may be about to add.
+const LOOKS: u32 = 32;
 
 /// A request to be added.
 #[derive(Debug)]
@@ -51,6 +59,8 @@ pub(crate) struct Library {
     in_flight_max: usize,
     started: Instant,
     book: Mutex<Book>,
+    /// How often the book has changed so that a look at the controller may find something.
+    news: AtomicU64,
     /// Readable when the thread is to end.
     end: OwnedFd,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -105,6 +115,7 @@ impl Library {
                 trace,
                 is_stopped: false,
             }),
+            news: AtomicU64::new(0),
             end: end.map_err(|error| no_resource(&error))?,
             thread: Mutex::new(None),
         });
@@ -121,6 +132,7 @@ impl Library {
     /// Ends the thread after the call-back that runs, and says what was not given back.
     pub(crate) fn stop(&self) {
         self.book().is_stopped = true;
+        self.tell_news();
         // Fails only if the thread has been told a great many times.
         _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -159,7 +171,10 @@ impl Library {
         book.metrics.released(name.file, name.length);
         match &self.controller {
             Some(controller) => {
-                controller.complete(ticket, Outcome::Moved(name.length)).map_err(Failure::from)
+                controller.complete(ticket, Outcome::Moved(name.length)).map_err(Failure::from)?;
+                drop(book);
+                self.tell_news();
+                Ok(())
             }
             None => Ok(()),
         }
@@ -211,6 +226,8 @@ impl Library {
             }
         }
         self.note(&mut book, addition);
+        drop(book);
+        self.tell_news();
         Ok(())
     }
 
@@ -254,26 +271,55 @@ impl Library {
         let mut turns: Vec<Turn> = Vec::new();
         let mut batch: Vec<Waiting> = Vec::new();
         let mut identifiers: Vec<i64> = Vec::new();
+        let mut is_patient = true;
         loop {
-            match self.next(controller, &mut turns, &mut batch) {
-                Next::Batch => self.call_back(&batch, &mut identifiers),
-                Next::Nothing => self.sleep(controller),
+            let known = self.news.load(Ordering::Acquire);
+            match self.next(controller, is_patient, &mut turns, &mut batch) {
+                Next::Batch => {
+                    self.call_back(&batch, &mut identifiers);
+                    is_patient = true;
+                }
+                Next::Nothing if is_patient => is_patient = self.has_news(known),
+                Next::Nothing => {
+                    self.sleep(controller);
+                    is_patient = true;
+                }
                 Next::End => return,
             }
         }
     }
 
+    /// Looks for a short time whether anything is new since `known`.
+    fn has_news(&self, known: u64) -> bool {
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            for _ in 0..LOOKS {
+                if self.news.load(Ordering::Acquire) != known {
+                    return true;
+                }
+                core::hint::spin_loop();
+            }
+            thread::yield_now();
+        }
+        false
+    }
+
     /// What goes next. Polled under the book's lock, so that nobody sees a request that the
-    /// controller has dispatched and the book has not.
+    /// controller has dispatched and the book has not. Who is patient does not ask the controller when
+    /// nothing is queued: its answer that nothing is there would have the next addition set a timer.
     fn next(
         &self,
         controller: &Controller,
+        is_patient: bool,
         turns: &mut Vec<Turn>,
         batch: &mut Vec<Waiting>,
     ) -> Next {
         let mut book = self.book();
         if book.is_stopped {
             return Next::End;
+        }
+        if is_patient && book.requests.count(Stage::Queued) == 0 {
+            return Next::Nothing;
         }
         batch.clear();
         match controller.poll(BATCH_REQUESTS_MAX, turns) {
@@ -316,6 +362,10 @@ impl Library {
         ];
         // A signal, or whatever else ends it early, only means to look again.
         _ = poll(&mut descriptors, None);
+    }
+
+    fn tell_news(&self) {
+        self.news.fetch_add(1, Ordering::Release);
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
