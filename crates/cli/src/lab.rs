@@ -156,7 +156,7 @@ fn up(args: UpArgs) -> Result<ExitCode, Failure> {
     } else {
         print(&show::settings(&read_back))?;
     }
-    disk.keep();
+    disk.keep().map_err(failure)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -56,6 +56,16 @@ impl Places {
         self.directory.join("lock")
     }
 
+    /// Held by the process whose disk it is, as long as that takes it down when it ends.
+    pub(crate) fn owner(&self) -> PathBuf {
+        self.directory.join("owner")
+    }
+
+    /// What becomes [`owner`](Self::owner) as soon as it is held.
+    pub(crate) fn next_owner(&self) -> PathBuf {
+        self.directory.join("owner.new")
+    }
+
     /// What the daemon says when something is wrong.
     pub(crate) fn log(&self) -> PathBuf {
         self.directory.join("log")

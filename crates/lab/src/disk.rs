@@ -8,12 +8,12 @@
 //! `down` looks at what is there and takes it away from the top, so it repairs whatever a crash
 //! of the daemon, of `up` or of an earlier `down` has left.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, open, syncfs};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
 use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,8 @@ const DAEMON_END_MAX: Duration = Duration::from_secs(10);
 pub struct Disk {
     places: Places,
     device: LoopDevice,
-    is_kept: bool,
+    /// Locked, so that others see whose disk it is; none if nobody's.
+    owner: Option<File>,
 }
 
 /// What a disk is, as the kernel and the daemon say.
@@ -101,7 +102,8 @@ impl Disk {
     ///
     /// # Errors
     /// If this is not root, something is missing, a setting makes no sense or is not to be had, or
-    /// a disk of this name is there already. Whatever was begun is taken away again.
+    /// a disk of this name is there already. Whatever was begun is taken away again. What is left of
+    /// a process that was killed before it could take its disk down is taken down first.
     pub fn up(settings: &Settings) -> Result<Self, Error> {
         settings.check()?;
         require_root()?;
@@ -113,6 +115,12 @@ impl Disk {
         }
         require_memory(settings.bytes)?;
         let places = Places { directory: settings.directory() };
+        if is_abandoned(&places) {
+            take_down(&settings.name).map_err(|error| {
+                let text = "left behind by a process that did not end by itself";
+                Error::failed(format!("disk \"{}\", {text}: {error}", settings.name))
+            })?;
+        }
         make_directory(&places, settings)?;
         let begun = begin(&places, settings);
         begun.inspect_err(|_| {
@@ -136,12 +144,16 @@ impl Disk {
         let places = Places { directory: directory_of(name) };
         let devices = LoopDevice::attached_to(&places.fuse().join(DISK_FILE))?;
         let device = devices.into_iter().next().expect("a whole disk has a device");
-        Ok(Self { places, device, is_kept: true })
+        Ok(Self { places, device, owner: None })
     }
 
     /// Leaves it standing when this is dropped.
-    pub fn keep(mut self) {
-        self.is_kept = true;
+    ///
+    /// # Errors
+    /// If it still looks like this process's own.
+    pub fn keep(mut self) -> Result<(), Error> {
+        self.owner = None;
+        fs::remove_file(self.places.owner()).map_err(Error::file(&self.places.owner()))
     }
 
     /// Where its file system is mounted.
@@ -236,7 +248,7 @@ impl Disk {
     /// # Errors
     /// If something still uses it; then it stays as far as it is in use.
     pub fn down(mut self) -> Result<(), Error> {
-        self.is_kept = true;
+        self.owner = None;
         take_down(&name_of(&self.places))
     }
 
@@ -248,7 +260,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.is_kept {
+        if self.owner.is_none() {
             return;
         }
         if let Err(error) = take_down(&name_of(&self.places)) {
@@ -324,6 +336,7 @@ pub fn take_down(name: &str) -> Result<(), Error> {
 }
 
 fn begin(places: &Places, settings: &Settings) -> Result<Disk, Error> {
+    let owner = own(places)?;
     daemon::start(places)?;
     let device = LoopDevice::attach(&places.fuse().join(DISK_FILE))?;
     let path = device.path();
@@ -337,10 +350,25 @@ fn begin(places: &Places, settings: &Settings) -> Result<Disk, Error> {
         .map_err(Error::io(format!("mounting {}", path.display())))?;
     // Not before: mounting makes the kernel think of a read-ahead of its own.
     queue::set(&device, settings)?;
-    let disk = Disk { places: places.clone(), device, is_kept: false };
+    let disk = Disk { places: places.clone(), device, owner: Some(owner) };
     disk.drop_caches()?;
     disk.charge(true)?;
     Ok(disk)
+}
+
+/// Marks a disk as this process's own until it ends, however it does.
+fn own(places: &Places) -> Result<File, Error> {
+    let (next, path) = (places.next_owner(), places.owner());
+    let owner = File::create(&next).map_err(Error::file(&next))?;
+    flock(&owner, FlockOperation::NonBlockingLockExclusive).map_err(Error::file(&next))?;
+    fs::rename(&next, &path).map_err(Error::file(&path))?;
+    Ok(owner)
+}
+
+/// Whether there is a disk whose owner has ended without taking it down.
+fn is_abandoned(places: &Places) -> bool {
+    let Ok(owner) = File::open(places.owner()) else { return false };
+    flock(&owner, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 /// A disk as large as memory would end in the middle of a run.
@@ -405,7 +433,8 @@ fn remove_directory(places: &Places) -> Result<(), Error> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         outcome => outcome.map_err(Error::file(path)),
     };
-    for path in [places.settings(), places.lock(), places.log()] {
+    let locks = [places.lock(), places.owner(), places.next_owner()];
+    for path in [places.settings(), places.log()].into_iter().chain(locks) {
         absent(fs::remove_file(&path), &path)?;
     }
     for path in [places.fuse(), places.mount_point(), places.directory.clone()] {

@@ -147,7 +147,7 @@ fn a_disk_in_use_stays_whole() {
     let wanted = settings("busy");
     let disk = Disk::up(&wanted).unwrap();
     let file = fs::File::create(disk.mount_point().join("open")).unwrap();
-    disk.keep();
+    disk.keep().unwrap();
     let error = take_down(&wanted.name).unwrap_err().to_string();
     assert!(error.contains("in use"), "{error}");
     assert!(state(&wanted.name).unwrap().is_whole());
@@ -162,7 +162,7 @@ fn what_a_killed_daemon_leaves_is_taken_down() {
     let disk = Disk::up(&wanted).unwrap();
     let file = disk.mount_point().join("file");
     fs::write(&file, vec![1; 1 << 20]).unwrap();
-    disk.keep();
+    disk.keep().unwrap();
     kill("KILL", daemon_of(&wanted.directory()));
     wait_until(|| !state(&wanted.name).unwrap().is_served);
     // Nothing hangs: what is not in the page cache fails.
@@ -184,7 +184,7 @@ fn what_a_half_done_setting_up_leaves_is_taken_down() {
 
     let disk = Disk::up(&wanted).unwrap();
     let mount_point = disk.mount_point();
-    disk.keep();
+    disk.keep().unwrap();
     assert!(Command::new("umount").arg(&mount_point).status().unwrap().success());
     assert!(!state(&wanted.name).unwrap().is_whole());
     take_down(&wanted.name).unwrap();
@@ -204,6 +204,27 @@ fn a_daemon_does_not_leave_a_mounted_disk_because_of_a_signal() {
     assert_eq!(fs::read(&file).unwrap(), b"x");
     disk.down().unwrap();
     wait_until(|| !PathBuf::from(format!("/proc/{daemon}")).exists());
+}
+
+#[test]
+fn what_a_killed_owner_leaves_makes_room_for_the_next() {
+    skip_unless_possible!();
+    let wanted = settings("owner");
+    let disk = Disk::up(&wanted).unwrap();
+    let file = disk.mount_point().join("file");
+    fs::write(&file, "x").unwrap();
+    let owner = wanted.directory().join("owner");
+    // A disk that is kept is nobody's, and stays.
+    disk.keep().unwrap();
+    assert!(Disk::up(&wanted).unwrap_err().to_string().contains("already"));
+    // As a killed process leaves it: there, and held no more.
+    fs::write(&owner, "").unwrap();
+    let next = Disk::up(&wanted).unwrap();
+    assert!(!file.exists() && owner.exists());
+    // One that lives keeps its disk.
+    assert!(Disk::up(&wanted).unwrap_err().to_string().contains("already"));
+    next.down().unwrap();
+    assert!(!wanted.directory().exists());
 }
 
 #[test]
