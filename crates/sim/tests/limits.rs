@@ -83,7 +83,7 @@ fn a_record_near_the_end_of_numbers_is_refused() {
     assert!(text(recorded(0, 1 << 63, 1)).contains("ends at byte 9223372036854775809"));
     assert!(text(recorded(0, 0, 1 << 60)).contains("files have at most"));
     assert_eq!(replay(&plain, recorded(1 << 56, 1 << 49, 1 << 20)).expect("it runs").requests, 1);
-    let mut small = Scenario::default();
-    small.forwarder = Some(Forwarder { memory: Some(Bytes::kib(4)), ..Forwarder::default() });
+    let forwarder = Forwarder { memory: Some(Bytes::kib(4)), ..Forwarder::default() };
+    let small = Scenario { forwarder: Some(forwarder), ..Scenario::default() };
     assert!(replay(&small, recorded(0, 0, 8192)).is_err_and(|one| one.key == "forwarder.memory"));
 }
