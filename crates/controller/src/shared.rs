@@ -94,7 +94,7 @@ impl Shared {
     pub(crate) fn begin_attendance(&self) -> Option<usize> {
         let before = self.attendance.load(Ordering::SeqCst);
         let number = before.wrapping_add(1);
-        let is_new = before % 2 == 0 && self.change_attendance(before, number);
+        let is_new = before.is_multiple_of(2) && self.change_attendance(before, number);
         is_new.then_some(number)
     }
 

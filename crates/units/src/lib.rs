@@ -172,7 +172,9 @@ impl FileId {
             let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             n ^ (n >> 31)
         };
-        [self.device, self.generation].into_iter().fold(mix(self.inode), |key, part| mix(key ^ part))
+        [self.device, self.generation]
+            .into_iter()
+            .fold(mix(self.inode), |key, part| mix(key ^ part))
     }
 }
 
@@ -214,11 +216,10 @@ mod tests {
     #[test]
     fn files_that_differ_in_any_part_are_told_apart() {
         let parts = [0, 1, 2, u64::MAX];
-        let mut seen = [0; 64];
-        for n in 0..64 {
+        let mut seen = core::array::from_fn::<_, 64, _>(|n| {
             let [device, inode, generation] = [n / 16, n / 4 % 4, n % 4].map(|part| parts[part]);
-            seen[n] = FileId { device, inode, generation }.mixed();
-        }
+            FileId { device, inode, generation }.mixed()
+        });
         seen.sort_unstable();
         assert!(seen.is_sorted_by(|a, b| a < b), "each is another");
     }

@@ -14,6 +14,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::classes::PolicySource;
 use crate::policies::aioli::{Aioli, AioliSettings};
 use crate::policies::hbrr::{Hbrr, HbrrSettings};
 use crate::policies::mlf::{Mlf, MlfSettings};
@@ -22,7 +23,6 @@ use crate::policies::sjf::{Sjf, SjfSettings};
 use crate::policies::sw::{Sw, SwSettings};
 use crate::policies::to::TimeOrder;
 use crate::policies::to_agg::ToAgg;
-use crate::classes::PolicySource;
 use crate::policy::{Limits, Policy};
 
 /// A policy's name, as configuration and tables write it.
