@@ -50,8 +50,8 @@ pub extern "C" fn forebay_message() -> *const c_char {
 /// `options` is null or good for writing `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_options_init(options: *mut forebay_options, size: usize) -> c_int {
-    // SAFETY: the caller vouches for it.
     guarded(|| {
+        // SAFETY: the caller vouches for it.
         unsafe { put_sized("options", options, size, OPTIONS_BYTES, default_options()) }.map(|()| 0)
     })
 }
