@@ -65,7 +65,7 @@ impl Programs {
     }
 
     /// A library that programs are linked with.
-    pub(crate) fn library(&self, name: &str) -> Result<PathBuf, Error> {
+    pub(crate) fn linked(&self, name: &str) -> Result<PathBuf, Error> {
         let installed = self.folders[0].join("../lib").join(name);
         installed.canonicalize().or_else(|_| self.find(name))
     }

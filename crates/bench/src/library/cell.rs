@@ -116,7 +116,8 @@ impl Library {
 /// One cell: what is measured in a process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
-    pub(crate) library: Library,
+    /// The library that its program is linked with.
+    pub(crate) linked: Library,
     pub(crate) row: Row,
     /// Index into [`COLUMNS`].
     pub(crate) column: usize,
@@ -128,7 +129,7 @@ pub(crate) struct Cell {
 impl Cell {
     /// Of the table itself: reads, with the library's defaults.
     pub(crate) fn of_table(library: Library, row: Row, column: usize) -> Self {
-        Self { library, row, column, direction: Direction::Read, has_no_bypass: false }
+        Self { linked: library, row, column, direction: Direction::Read, has_no_bypass: false }
     }
 
     pub(crate) fn work(&self) -> &'static Column {
@@ -137,7 +138,7 @@ impl Cell {
 
     /// Whether AGIOS was measured with exactly this.
     pub(crate) fn is_of_table(&self) -> bool {
-        *self == Self::of_table(self.library, self.row, self.column)
+        *self == Self::of_table(self.linked, self.row, self.column)
     }
 
     /// All cells of these libraries, in the order of the report.
@@ -167,7 +168,7 @@ impl Cell {
     /// What tells it from other cells.
     pub(crate) fn parameters(&self) -> Vec<(&'static str, Value)> {
         let work = self.work();
-        let library = match self.library {
+        let library = match self.linked {
             Library::Forebay => "libforebay",
             Library::Agios => "libagios",
         };

@@ -59,7 +59,7 @@ impl Drivers {
         }
         let drivers = Self { folder };
         for library in libraries {
-            drivers.link(*library, &programs.library(library_name(*library))?)?;
+            drivers.link(*library, &programs.linked(library_name(*library))?)?;
         }
         Ok(drivers)
     }
@@ -101,10 +101,10 @@ impl Drivers {
     /// Does a cell once; `None` if it did not finish in time.
     pub(crate) fn cell(&self, cell: &Cell, requests: u64) -> Result<Option<Printed>, Error> {
         let mut arguments = cell.arguments(requests);
-        if cell.library == Library::Agios {
+        if cell.linked == Library::Agios {
             arguments.push(format!("path={}", self.configuration(cell.row)?.display()));
         }
-        self.run(cell.library, &arguments, SECONDS_MAX)
+        self.run(cell.linked, &arguments, SECONDS_MAX)
     }
 
     /// Runs the driver of libforebay in another of its modes.

@@ -85,7 +85,7 @@ pub(crate) fn run(
 
 impl Extent {
     fn requests(&self, cell: &Cell) -> u64 {
-        match cell.library {
+        match cell.linked {
             Library::Forebay => self.requests,
             Library::Agios => self.requests_agios,
         }
@@ -147,7 +147,7 @@ fn row(cell: &Cell, printed: &[Option<Printed>], extent: &Extent) -> Option<Row>
 
 /// What the library is held to.
 fn ratios(report: &mut Report, cells: &[Cell], printed: &[Vec<Option<Printed>>], extent: &Extent) {
-    let is_held = |cell: &Cell| cell.library == Library::Forebay && cell.is_of_table();
+    let is_held = |cell: &Cell| cell.linked == Library::Forebay && cell.is_of_table();
     let held = cells.iter().zip(printed).filter(|(cell, _)| is_held(cell));
     let rates: Vec<(&Cell, Option<f64>)> =
         held.map(|(cell, printed)| (cell, extent.median_rate(cell, printed))).collect();
