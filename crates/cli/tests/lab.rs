@@ -62,7 +62,7 @@ fn a_disk_goes_up_says_what_it_is_and_goes_down() {
         missing => missing.map(|path| format!("no {path}")),
     };
     if let Some(reason) = obstacle {
-        assert!(std::env::var_os("FOREBAY_REQUIRE_LAB").is_none(), "{reason}");
+        assert!(std::env::var_os("REQUIRE_LAB").is_none(), "{reason}");
         return println!("skipped: {reason}");
     }
     let name = format!("test-cli-{}", std::process::id());

@@ -1,7 +1,7 @@
 //! The emulated disk on a real kernel: as fast as its model, and gone without a trace, whatever happened.
 //!
 //! Needs root, `/dev/fuse` and loop devices; without them each test says so and passes,
-//! or fails if `FOREBAY_REQUIRE_LAB` is set.
+//! or fails if `REQUIRE_LAB` is set.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,7 +33,7 @@ fn obstacle() -> Option<&'static str> {
 macro_rules! skip_unless_possible {
     () => {
         if let Some(reason) = obstacle() {
-            assert!(std::env::var_os("FOREBAY_REQUIRE_LAB").is_none(), "{reason}");
+            assert!(std::env::var_os("REQUIRE_LAB").is_none(), "{reason}");
             println!("skipped: {reason}");
             return;
         }

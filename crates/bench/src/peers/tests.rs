@@ -47,7 +47,7 @@ fn strided(direction: Direction, seed: u64) -> Job {
 fn every_peer_reads_and_writes_the_same_file_on_the_disk() {
     let programs = Programs::beside_this().unwrap();
     if let Some(reason) = obstacle(&programs) {
-        assert!(std::env::var_os("FOREBAY_REQUIRE_LAB").is_none(), "{reason}");
+        assert!(std::env::var_os("REQUIRE_LAB").is_none(), "{reason}");
         println!("skipped: {reason}");
         return;
     }
