@@ -213,12 +213,14 @@ fn who_holds_the_lock_inside_a_call_back_keeps_nothing_waiting() {
     const COUNT: u64 = 64;
     let (told, dispatched) = Told::new();
     let [may_hold, holds, gone] = [(); 3].map(|()| Arc::new(Barrier::new(2)));
-    let goes = Arc::clone(&gone);
+    let (goes, is_called) = (Arc::clone(&gone), Arc::new(Barrier::new(2)));
+    let calls = Arc::clone(&is_called);
     let dispatched = Mutex::new(dispatched);
     let call_back = move |controller: &Controller, batch: &Batch<'_>| {
         told.tell(controller, batch);
         match batch.turns[0].id {
             999 => {
+                calls.wait();
                 may_hold.wait();
                 // Under the lock until the other thread has given up.
                 let locked = controller.configure("nothing", "", |_, _| {
@@ -241,11 +243,8 @@ fn who_holds_the_lock_inside_a_call_back_keeps_nothing_waiting() {
     let controller = made(1_000, || (), call_back);
     let other = controller.clone();
     let slow = thread::spawn(move || other.submit(&in_file_of_its_own(999)).unwrap());
-    // It may have been dispatched, or be about to be: then it does not take the lock before it may.
-    while controller.snapshot(forebay_controller::Detail::Counters).unwrap().scheduler.batches == 0
-    {
-        thread::yield_now();
-    }
+    // Nothing is asked of the controller before: whoever asks may be the one who calls back.
+    is_called.wait();
     controller.hint(Hint::MoreFollows(Nanos::secs(1))).unwrap();
     for id in 0..COUNT {
         controller.submit(&in_file_of_its_own(id)).unwrap();
