@@ -39,6 +39,14 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Change weights, limits and policies of a running forwarder
     Set(crate::set::SetArgs),
+    /// Say why a running forwarder uses the policy that it uses
+    Why(crate::why::WhyArgs),
+    /// Have a running forwarder use one policy, or choose again
+    Pin(crate::pin::PinArgs),
+    /// Measure a device on a file of it
+    Probe(crate::probe::ProbeArgs),
+    /// Learn from simulated situations, or a site's traces, which policy fits
+    Train(crate::train::TrainArgs),
     /// Record, read, convert and replay traces
     Trace(crate::trace::TraceArgs),
     /// Run a scenario in virtual time

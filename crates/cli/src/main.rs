@@ -13,6 +13,8 @@ mod failure;
 mod generate;
 mod lab;
 mod library;
+mod pin;
+mod probe;
 mod run;
 mod serve;
 mod set;
@@ -21,6 +23,8 @@ mod simulate;
 mod size;
 mod status;
 mod trace;
+mod train;
+mod why;
 
 use args::{Command, CommandLine};
 
@@ -33,6 +37,10 @@ fn main() -> ExitCode {
         Command::Check(args) => check::check(args),
         Command::Bench(args) => bench::bench(args),
         Command::Set(args) => set::set(args),
+        Command::Why(args) => why::why(args),
+        Command::Pin(args) => pin::pin(args),
+        Command::Probe(args) => probe::probe(args),
+        Command::Train(args) => train::train(args),
         Command::Trace(args) => trace::trace(args),
         Command::Simulate(args) => simulate::simulate(args),
         Command::Lab(args) => lab::lab(args),

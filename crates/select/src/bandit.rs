@@ -1,0 +1,1 @@
+//! The guarded bandit of one class: which arm has its turn, from paired epochs.

@@ -1,0 +1,90 @@
+//! What a tree asks about: numbers with names, from a pattern and a device.
+
+use forebay_units::{Bytes, Direction};
+
+use crate::pattern::{Pattern, SizeClass, Spatiality};
+use crate::profile::DeviceProfile;
+
+/// A question that a tree may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Feature {
+    /// 1 for reads, 0 for writes.
+    IsRead,
+    /// Files in use.
+    Files,
+    /// 0 contiguous, 1 strided, 2 random.
+    Spatiality,
+    /// 1 for requests of at least a stripe.
+    IsLarge,
+    /// Sequential over random throughput of the device, for the operation and the request's length.
+    DeviceRatio,
+}
+
+/// Every feature, in the order of the tables.
+pub const FEATURES: [Feature; 5] = [
+    Feature::IsRead,
+    Feature::Files,
+    Feature::Spatiality,
+    Feature::IsLarge,
+    Feature::DeviceRatio,
+];
+
+impl Feature {
+    /// As trees and tables write it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::IsRead => "is_read",
+            Self::Files => "files",
+            Self::Spatiality => "spatiality",
+            Self::IsLarge => "is_large",
+            Self::DeviceRatio => "device_ratio",
+        }
+    }
+}
+
+/// The answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Features {
+    values: [f64; FEATURES.len()],
+}
+
+impl Features {
+    /// Of a pattern on a device.
+    pub fn new(pattern: &Pattern, device: &DeviceProfile) -> Self {
+        Self::known(
+            pattern.direction,
+            pattern.files,
+            pattern.spatiality,
+            pattern.size_class,
+            device.ratio(pattern.direction, pattern.request.max(Bytes(1))),
+        )
+    }
+
+    /// Of what is known for sure.
+    pub fn known(
+        direction: Direction,
+        files: u32,
+        spatiality: Spatiality,
+        size_class: SizeClass,
+        device_ratio: f64,
+    ) -> Self {
+        let spatiality = match spatiality {
+            Spatiality::Contiguous => 0.0,
+            Spatiality::Strided => 1.0,
+            Spatiality::Random => 2.0,
+        };
+        let values = [
+            f64::from(u8::from(direction == Direction::Read)),
+            f64::from(files),
+            spatiality,
+            f64::from(u8::from(size_class == SizeClass::Large)),
+            device_ratio,
+        ];
+        Self { values }
+    }
+
+    /// One of them.
+    pub fn get(&self, feature: Feature) -> f64 {
+        self.values[feature as usize]
+    }
+}

@@ -1,0 +1,1 @@
+//! The few functions of real numbers that `core` does not have.

@@ -1,0 +1,50 @@
+//! What an access pattern is.
+
+use forebay_units::{Bytes, Direction};
+
+/// Where a process's next request goes (AGIOS 2015, Figure 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spatiality {
+    /// Where its last one ended.
+    Contiguous,
+    /// A fixed distance further on; the processes together cover the range.
+    Strided,
+    /// Anywhere.
+    Random,
+}
+
+/// The application's request against the stripe of the data servers (AGIOS 2015, section 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SizeClass {
+    /// Shorter than a stripe: it reaches one server.
+    Small,
+    /// At least a stripe: it reaches several.
+    Large,
+}
+
+/// What requests have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pattern {
+    /// Where they go.
+    pub spatiality: Spatiality,
+    /// How large they are for the application.
+    pub size_class: SizeClass,
+    /// What most of them do.
+    pub direction: Direction,
+    /// Reads of a thousand.
+    pub reads_permille: u32,
+    /// Files in use.
+    pub files: u32,
+    /// Clients in use.
+    pub clients: u32,
+    /// Sequential streams in use.
+    pub streams: u32,
+    /// The mean length of a request here.
+    pub request: Bytes,
+    /// The median length of what the application asked for at once, as seen here.
+    pub application_request: Bytes,
+    /// Of a thousand requests, how many continued a stream.
+    pub hit_permille: u32,
+    /// Of a thousand requests of a window, sorted by offset, how many end where the next begins.
+    pub adjacent_permille: u32,
+}
