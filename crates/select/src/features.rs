@@ -12,6 +12,8 @@ pub enum Feature {
     IsRead,
     /// Files in use.
     Files,
+    /// Bytes that a file has: as asked for in a training run, the span of the offsets seen on line.
+    FileBytes,
     /// 0 contiguous, 1 strided, 2 random.
     Spatiality,
     /// 1 for requests of at least a stripe.
@@ -21,9 +23,10 @@ pub enum Feature {
 }
 
 /// Every feature, in the order of the tables.
-pub const FEATURES: [Feature; 5] = [
+pub const FEATURES: [Feature; 6] = [
     Feature::IsRead,
     Feature::Files,
+    Feature::FileBytes,
     Feature::Spatiality,
     Feature::IsLarge,
     Feature::DeviceRatio,
@@ -35,6 +38,7 @@ impl Feature {
         match self {
             Self::IsRead => "is_read",
             Self::Files => "files",
+            Self::FileBytes => "file_bytes",
             Self::Spatiality => "spatiality",
             Self::IsLarge => "is_large",
             Self::DeviceRatio => "device_ratio",
@@ -54,6 +58,7 @@ impl Features {
         Self::known(
             pattern.direction,
             pattern.files,
+            pattern.file_bytes,
             pattern.spatiality,
             pattern.size_class,
             device.ratio(pattern.direction, pattern.request.max(Bytes(1))),
@@ -64,6 +69,7 @@ impl Features {
     pub fn known(
         direction: Direction,
         files: u32,
+        file_bytes: Bytes,
         spatiality: Spatiality,
         size_class: SizeClass,
         device_ratio: f64,
@@ -76,6 +82,7 @@ impl Features {
         let values = [
             f64::from(u8::from(direction == Direction::Read)),
             f64::from(files),
+            file_bytes.0 as f64,
             spatiality,
             f64::from(u8::from(size_class == SizeClass::Large)),
             device_ratio,

@@ -35,6 +35,8 @@ pub struct Pattern {
     pub reads_permille: u32,
     /// Files in use.
     pub files: u32,
+    /// Bytes of a file, the mean of the files in use: the span of the offsets seen.
+    pub file_bytes: Bytes,
     /// Clients in use.
     pub clients: u32,
     /// Sequential streams in use.
