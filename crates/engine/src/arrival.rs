@@ -195,7 +195,12 @@ impl Engine {
         let is_idle = self.ready.is_empty() && self.streams.is_empty();
         let has_room = self.in_store_count < self.options.depth && is_idle;
         let room = if has_room { Room::Free } else { Room::Full };
-        match self.scheduler.submit(now, request, room) {
+        let admitted = self.scheduler.submit(now, request, room);
+        if let (Some(selection), Ok(admission)) = (&mut self.selection, &admitted) {
+            let is_bypassed = matches!(admission, Admission::Bypassed(_));
+            selection.submitted(now, &request, is_bypassed);
+        }
+        match admitted {
             Ok(Admission::Bypassed(accepted)) => {
                 self.plan(&[accepted]);
                 true
@@ -383,7 +388,11 @@ impl Engine {
         self.holdings.give_back(owner, part.held_bytes);
         if let Stage::Dispatched(id) = part.stage {
             let errno = self.calls.get(part.call).map_or(0, |call| call.errno_of(&part));
-            self.scheduler.complete(now, id, Bytes(part.moved), errno);
+            let moved = Bytes(part.moved);
+            let ended = self.scheduler.complete(now, id, moved, errno);
+            if let (Some(selection), Some(accepted)) = (&mut self.selection, ended) {
+                selection.ended(now, &accepted.request, moved);
+            }
         }
         self.privileged = self.privileged.filter(|privileged| *privileged != key);
         if let Some(call) = self.calls.get_mut(part.call) {

@@ -18,6 +18,7 @@ use crate::call::{
 };
 use crate::carry::{Flight, FlightKey, Plan};
 use crate::files::{Closing, FileKey, Files};
+use crate::selection::Selection;
 use crate::store::{Attributes, Io, OpenHow, Store, Wake};
 use crate::turns::{Holdings, Turns};
 
@@ -102,6 +103,8 @@ pub struct Engine {
     pub(crate) in_store_count: usize,
     pub(crate) wait_until: Option<Timestamp>,
     pub(crate) counters: Counters,
+    /// What chooses the policies; `None` where they stay as they were set.
+    pub(crate) selection: Option<Box<Selection>>,
     batch: Batch,
     finished: Vec<Io>,
     /// Emptied calls, kept for their allocations.
@@ -137,6 +140,7 @@ impl Engine {
             in_store_count: 0,
             wait_until: None,
             counters: Counters::default(),
+            selection: None,
             batch: Batch::default(),
             finished: Vec::new(),
             spare: Vec::new(),
@@ -186,6 +190,9 @@ impl Engine {
     pub fn adjust(&mut self, now: Timestamp, adjustment: &Adjustment) -> Result<(), ClassError> {
         self.scheduler.adjust(now, adjustment)?;
         if let Adjustment::Class(class, share) = adjustment {
+            if let (None, Some(selection)) = (share, &mut self.selection) {
+                selection.forget(*class);
+            }
             match share.and_then(|share| share.group) {
                 Some(group) => drop(self.groups.insert(*class, group)),
                 None => drop(self.groups.remove(class)),
@@ -295,8 +302,10 @@ impl Engine {
             }
             self.finished = finished;
             self.serve_waiting(now, events);
+            self.choose(now);
             let has_started = self.feed_store(now, events);
             if is_quiet && !has_started {
+                self.plan_look(now);
                 return;
             }
         }
@@ -305,11 +314,9 @@ impl Engine {
     /// What to wait for until the next turn.
     pub fn wake(&self) -> Wake<'_> {
         let wake = self.store.wake();
-        let deadline = match (wake.deadline, self.wait_until) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        Wake { deadline, ..wake }
+        let next_look = self.selection.as_ref().and_then(|selection| selection.next_look());
+        let deadlines = [wake.deadline, self.wait_until, next_look];
+        Wake { deadline: deadlines.into_iter().flatten().min(), ..wake }
     }
 
     /// What it may use.
@@ -405,6 +412,9 @@ impl Engine {
         };
         let is_batch = match decision {
             Decision::Dispatch => {
+                if let Some(selection) = &mut self.selection {
+                    selection.dispatched(now, batch.members());
+                }
                 self.plan(batch.members());
                 true
             }
@@ -442,6 +452,11 @@ impl Engine {
         let part = &mut self.parts[key];
         part.stop_starting();
         if let Stage::Queued(id) = part.stage {
+            if let (Some(selection), Some(accepted)) =
+                (&mut self.selection, self.scheduler.find(id))
+            {
+                selection.cancelled(now, &accepted.request);
+            }
             let cancelled = self.scheduler.cancel(now, id);
             debug_assert_eq!(
                 cancelled,

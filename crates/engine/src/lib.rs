@@ -22,6 +22,7 @@ mod call;
 mod carry;
 mod engine;
 mod files;
+mod selection;
 pub mod store;
 mod turns;
 

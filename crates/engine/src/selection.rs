@@ -1,0 +1,136 @@
+//! Policies that follow a selector: it is told what the scheduler is told, and its switches are
+//! carried out as adjustments, so that a recording has them.
+
+use std::collections::HashMap;
+
+use forebay_sched::request::{Accepted, Request};
+use forebay_select::{Auto, Part, Switch, SwitchReason};
+use forebay_trace::{Adjustment, PolicyChoice};
+use forebay_units::{Bytes, ClassId, Nanos, Timestamp};
+
+use crate::engine::Engine;
+
+/// How long a selector is not asked at most while there is something to do.
+const LOOK_EVERY: Nanos = Nanos::millis(100);
+
+/// A selector, and what its choices are made of.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    auto: Auto,
+    /// What policies are built with, apart from which.
+    base: PolicyChoice,
+    /// What somebody said is to be used, exactly.
+    pinned: HashMap<Part, PolicyChoice>,
+    /// When to ask next, whatever happens. It is set while there are requests, and left alone until
+    /// it has come: an alarm that follows each of them would cost more than one that comes for nothing.
+    next_look: Option<Timestamp>,
+}
+
+impl Selection {
+    pub(crate) fn new(auto: Auto, base: PolicyChoice) -> Self {
+        Self { auto, base, pinned: HashMap::new(), next_look: None }
+    }
+
+    /// What was admitted, bypassing the policy or not.
+    pub(crate) fn submitted(&mut self, now: Timestamp, request: &Request, is_bypassed: bool) {
+        self.auto.submitted(now, request);
+        if is_bypassed {
+            self.auto.dispatched(now, request.class, 1);
+        }
+    }
+
+    /// A batch has left, which is of one class.
+    pub(crate) fn dispatched(&mut self, now: Timestamp, members: &[Accepted]) {
+        if let Some(first) = members.first() {
+            self.auto.dispatched(now, first.request.class, members.len());
+        }
+    }
+
+    /// A request is over.
+    pub(crate) fn ended(&mut self, now: Timestamp, request: &Request, moved: Bytes) {
+        self.auto.ended(now, request, moved, true);
+    }
+
+    /// A request was taken back before it was dispatched.
+    pub(crate) fn cancelled(&mut self, now: Timestamp, request: &Request) {
+        self.auto.ended(now, request, Bytes::ZERO, false);
+    }
+
+    pub(crate) fn forget(&mut self, class: ClassId) {
+        self.pinned.remove(&Part::Class(class));
+        self.auto.forget(class);
+    }
+
+    pub(crate) fn next_look(&self) -> Option<Timestamp> {
+        self.next_look
+    }
+
+    /// A switch as the scheduler is told of it.
+    fn adjustment(&self, switch: &Switch) -> Adjustment {
+        let pinned = self.pinned.get(&switch.part);
+        let choice = match (switch.reason, pinned) {
+            (SwitchReason::Pinned, Some(choice)) => *choice,
+            _ => PolicyChoice { policy: switch.policy, ..self.base },
+        };
+        match switch.part {
+            Part::All => Adjustment::Policy(choice),
+            Part::Class(class) => Adjustment::ClassPolicy(class, choice),
+        }
+    }
+}
+
+impl Engine {
+    /// Has a selector choose the policies from now on, built as `base` but for the policy itself.
+    /// The scheduler must have what the selector begins with, [`Auto::start`].
+    pub fn select(&mut self, auto: Auto, base: PolicyChoice) {
+        self.selection = Some(Box::new(Selection::new(auto, base)));
+    }
+
+    /// Leaves the policies as they are from now on.
+    pub fn end_selection(&mut self) -> Option<Auto> {
+        self.selection.take().map(|selection| selection.auto)
+    }
+
+    /// What chooses the policies, if anything does.
+    pub fn selector(&self) -> Option<&Auto> {
+        self.selection.as_ref().map(|selection| &selection.auto)
+    }
+
+    /// The same, to tell it of the device or of what was learned earlier.
+    pub fn selector_mut(&mut self) -> Option<&mut Auto> {
+        self.selection.as_mut().map(|selection| &mut selection.auto)
+    }
+
+    /// Has one policy used until told otherwise, or, with `None`, chosen again; with the next
+    /// [`turn`](Self::turn). Nothing happens where nothing chooses.
+    pub fn pin(&mut self, part: Part, choice: Option<PolicyChoice>) {
+        let Some(selection) = &mut self.selection else { return };
+        match choice {
+            Some(choice) => drop(selection.pinned.insert(part, choice)),
+            None => drop(selection.pinned.remove(&part)),
+        }
+        selection.auto.pin(part, choice.map(|choice| choice.policy));
+    }
+
+    /// Carries out what the selector finds due.
+    pub(crate) fn choose(&mut self, now: Timestamp) {
+        let Some(selection) = &mut self.selection else { return };
+        while let Some(switch) = selection.auto.decide(now) {
+            let adjusted = self.scheduler.adjust(now, &selection.adjustment(&switch));
+            if let (Err(_), Part::Class(class)) = (adjusted, switch.part) {
+                // There is no place for it: its requests are ordered with those of all others.
+                selection.forget(class);
+            }
+        }
+    }
+
+    /// Sees to it that the selector is asked soon enough.
+    pub(crate) fn plan_look(&mut self, now: Timestamp) {
+        let Some(selection) = &mut self.selection else { return };
+        if selection.next_look.is_none_or(|at| at <= now) {
+            let (queued, in_flight) =
+                (self.scheduler.queued_count(), self.scheduler.in_flight_count());
+            selection.next_look = (queued + in_flight > 0).then(|| now + LOOK_EVERY);
+        }
+    }
+}
