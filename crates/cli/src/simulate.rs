@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use forebay_sched::{GuardMode, PolicyName};
-use forebay_sim::{Outcome, Scenario, Simulation};
+use forebay_sim::{Automatic, Choice, Outcome, Scenario, Simulation};
 use serde_json::json;
 
 use self::check::Seeds;
@@ -28,6 +28,7 @@ its keys, scenarios/ has some to begin with. The same scenario, policy and seed 
 Examples:
   forebay simulate scenarios/strided.toml
   forebay simulate scenarios/two-jobs.toml --policy all --seed 7
+  forebay simulate scenarios/phases.toml --policy all,auto
   forebay simulate scenarios/agios.toml --policy to,aioli --json | jq '.runs[].makespan_ns'
   forebay simulate --check --seeds 0..1000
   forebay simulate --check --seeds forever --policy hbrr --guard overlap
@@ -47,7 +48,8 @@ pub(crate) struct SimulateArgs {
     /// The scenario, a TOML file
     #[arg(value_name = "SCENARIO", required_unless_present = "check")]
     scenario: Option<PathBuf>,
-    /// Policies, separated by commas, or all [default: the scenario's own; with --check: all]
+    /// Policies, separated by commas; all for each of them, auto for a selector beside every
+    /// scheduler [default: the scenario's own; with --check: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     policy: Vec<String>,
     /// The seed of everything that is random
@@ -80,11 +82,9 @@ pub(crate) fn simulate(args: SimulateArgs) -> Result<ExitCode, Failure> {
     }
     let path = args.scenario.expect("it is required without --check");
     let scenario = read(&path)?;
-    let own = [scenario.scheduler.policy];
-    let policies = names(&args.policy, &own, &PolicyName::ALL)?;
-    let outcomes: Vec<Outcome> = policies
+    let outcomes: Vec<Outcome> = choices(&args.policy, &scenario)?
         .iter()
-        .map(|policy| run(&path, &scenario, *policy, args.seed))
+        .map(|choice| run(&path, &scenario, choice, args.seed))
         .collect::<Result<_, _>>()?;
     if args.json {
         let json = json!({ "scenario": scenario.name, "seed": args.seed, "runs": outcomes });
@@ -117,6 +117,23 @@ fn names<T: Copy + std::str::FromStr<Err: std::fmt::Display>>(
     }
 }
 
+/// The policies that were given, or the scenario's.
+fn choices(given: &[String], scenario: &Scenario) -> Result<Vec<Choice>, Failure> {
+    if given.is_empty() {
+        return Ok(vec![scenario.scheduler.policy.into()]);
+    }
+    let read = |word: &String| match word.to_lowercase().as_str() {
+        "all" => Ok(PolicyName::ALL.map(Choice::Fixed).to_vec()),
+        "auto" => Ok(vec![Choice::Auto(Automatic::new(forebay_prior::default_tree()))]),
+        _ => match word.parse() {
+            Ok(policy) => Ok(vec![Choice::Fixed(policy)]),
+            Err(error) => Err(usage(format!("{word}: {error}, or all, or auto"))),
+        },
+    };
+    let choices: Vec<Vec<Choice>> = given.iter().map(read).collect::<Result<_, _>>()?;
+    Ok(choices.concat())
+}
+
 fn read(path: &Path) -> Result<Scenario, Failure> {
     let wrong = |text: String| usage(format!("{}: {text}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -124,14 +141,10 @@ fn read(path: &Path) -> Result<Scenario, Failure> {
 }
 
 /// Runs a scenario to its end and says now and then how far it is.
-fn run(
-    path: &Path,
-    scenario: &Scenario,
-    policy: PolicyName,
-    seed: u64,
-) -> Result<Outcome, Failure> {
+fn run(path: &Path, scenario: &Scenario, choice: &Choice, seed: u64) -> Result<Outcome, Failure> {
+    let policy = choice.name();
     let started = Instant::now();
-    let mut simulation = Simulation::new(scenario, policy, seed)
+    let mut simulation = Simulation::new(scenario, choice.clone(), seed)
         .map_err(|error| usage(format!("{}: {error}", path.display())))?;
     let mut said = started;
     while simulation.advance(EVENTS_A_LOOK) {

@@ -63,6 +63,11 @@ impl Calendar {
         self.posted += 1;
     }
 
+    /// When the next one happens.
+    pub(crate) fn next_at(&self) -> Option<Timestamp> {
+        self.heap.peek().map(|entry| entry.at)
+    }
+
     pub(crate) fn next(&mut self) -> Option<(Timestamp, Event)> {
         self.heap.pop().map(|entry| (entry.at, entry.event))
     }

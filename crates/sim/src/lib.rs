@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Scenario ─┐                       ┌─► World: clients, messages, nodes, calendar of events
-//! record ───┴─► Simulation::finish ─┤      each node: forebay_sched::Scheduler
+//! record ───┤                       │      each node: forebay_sched::Scheduler
+//! Choice ───┴─► Simulation::finish ─┤                 forebay_select::Auto, if it is to choose
 //!                                   │                 forebay_device::Device, noise, stalls
 //!                                   └─► Outcome: makespan, rates, latencies, fairness
 //!
@@ -30,6 +31,7 @@ mod outcome;
 mod quantity;
 mod replay;
 pub mod scenario;
+mod selector;
 mod simulation;
 mod slab;
 mod tally;
@@ -39,4 +41,5 @@ mod world;
 pub use outcome::{Application, Latency, NodeOutcome, Outcome};
 pub use replay::Pace;
 pub use scenario::{Invalid, Scenario};
+pub use selector::{Automatic, Choice, device_profile};
 pub use simulation::{Progress, Simulation, run};

@@ -9,10 +9,11 @@ use forebay_sched::{
     Batch, Bypass, ClassOptions, Limits, PolicyName, PolicySettings, RequestId, Room, Scheduler,
     SchedulerOptions, build, source,
 };
-use forebay_units::{Bytes, Direction, Nanos, Timestamp};
+use forebay_units::{Bytes, ClassId, Direction, Nanos, Timestamp};
 
 use crate::drive::Drive;
 use crate::scenario::{Network, Scenario, Scheduling, Sharing};
+use crate::selector::{Choice, Selector};
 use crate::slab::Slab;
 use crate::workload::Application;
 
@@ -45,6 +46,8 @@ pub(crate) struct Flight {
 /// A server or the forwarder.
 pub(crate) struct Node {
     pub(crate) scheduler: Scheduler,
+    /// Which policy the scheduler has.
+    pub(crate) selector: Selector,
     /// To be filled by the scheduler; empty between decisions.
     pub(crate) batch: Batch,
     /// What carries batches out; the servers do, if `None`.
@@ -55,8 +58,10 @@ pub(crate) struct Node {
     pub(crate) batches: u64,
     /// Parts in them.
     pub(crate) dispatched: u64,
-    /// Processor time of a request.
+    /// Processor time of a request outside the scheduler.
     request_cpu: Nanos,
+    /// And inside; as measured for the policy if `None`.
+    scheduler_cpu: Option<Nanos>,
     pub(crate) cpu_free: Timestamp,
     pub(crate) cpu_busy: Nanos,
     pub(crate) inbox: VecDeque<Input>,
@@ -124,11 +129,20 @@ pub(crate) fn measured_cpu(policy: PolicyName) -> Nanos {
     })
 }
 
+fn settings(given: &Scheduling, wait_max: Nanos) -> PolicySettings {
+    PolicySettings::from(Limits {
+        run_bytes_max: given.run_bytes,
+        run_requests_max: given.run_requests,
+        batch_bytes_max: given.batch_bytes,
+        wait_max,
+    })
+}
+
 impl Node {
     /// A node with the scenario's scheduler.
     pub(crate) fn scheduled(
         scenario: &Scenario,
-        policy: PolicyName,
+        choice: &Choice,
         drive: Option<Drive>,
         random: Random,
     ) -> Self {
@@ -139,8 +153,8 @@ impl Node {
             (Some(forwarder), None) => (forwarder.depth, forwarder.request_cpu, forwarder.memory),
             _ => (scenario.servers.depth, scenario.servers.request_cpu, None),
         };
-        let cpu = request_cpu + given.cpu.unwrap_or(measured_cpu(policy));
-        let mut node = Self::new(given, policy, wait_max, drive, depth, cpu, random);
+        let selector = Selector::new(choice, scenario, settings(given, wait_max));
+        let mut node = Self::new(given, selector, drive, depth, request_cpu, random);
         node.memory.limit = memory;
         node
     }
@@ -149,25 +163,20 @@ impl Node {
     pub(crate) fn plain(scenario: &Scenario, drive: Drive, random: Random) -> Self {
         let given = Scheduling { large: Bytes::ZERO, ..Scheduling::default() };
         let servers = &scenario.servers;
-        let cpu = servers.request_cpu + measured_cpu(PolicyName::To);
-        Self::new(&given, PolicyName::To, Nanos::ZERO, Some(drive), servers.depth, cpu, random)
+        let selector = Selector::fixed(PolicyName::To, settings(&given, Nanos::ZERO));
+        Self::new(&given, selector, Some(drive), servers.depth, servers.request_cpu, random)
     }
 
     fn new(
         given: &Scheduling,
-        policy: PolicyName,
-        wait_max: Nanos,
+        selector: Selector,
         drive: Option<Drive>,
         depth: u32,
         request_cpu: Nanos,
         random: Random,
     ) -> Self {
-        let limits = Limits {
-            run_bytes_max: given.run_bytes,
-            run_requests_max: given.run_requests,
-            batch_bytes_max: given.batch_bytes,
-            wait_max,
-        };
+        let (policy, settings) = (selector.start(), selector.settings());
+        let wait_max = settings.limits.wait_max;
         let options = SchedulerOptions {
             guard: given.guard,
             large_bytes: (given.large > Bytes::ZERO).then_some(given.large),
@@ -175,22 +184,22 @@ impl Node {
             bypass: if wait_max > Nanos::ZERO { Bypass::Never } else { Bypass::WhenIdle },
             queue_requests_max: given.queue_requests as usize,
         };
-        let settings = PolicySettings::from(limits);
         let discipline = match given.sharing {
             Sharing::None => None,
             Sharing::Sfq => Some(Discipline::Sfq),
             Sharing::Drr => Some(Discipline::Drr),
         };
         let scheduler = match discipline {
-            None => Scheduler::new(options, build(policy, &settings)),
+            None => Scheduler::new(options, build(policy, settings)),
             Some(discipline) => {
                 let sharing = SharingSettings { discipline, ..SharingSettings::default() };
                 let classes = ClassOptions { sharing, ..ClassOptions::default() };
-                Scheduler::with_classes(options, classes, source(policy, &settings))
+                Scheduler::with_classes(options, classes, source(policy, settings))
             }
         };
         Self {
             scheduler,
+            selector,
             batch: Batch::new(),
             drive,
             depth: depth as usize,
@@ -198,6 +207,7 @@ impl Node {
             batches: 0,
             dispatched: 0,
             request_cpu,
+            scheduler_cpu: given.cpu,
             cpu_free: Timestamp(0),
             cpu_busy: Nanos::ZERO,
             inbox: VecDeque::new(),
@@ -230,10 +240,12 @@ impl Node {
         if self.flights.count() < self.depth { Room::Free } else { Room::Full }
     }
 
-    /// Spends processor time; when that is over.
-    pub(crate) fn spend(&mut self, now: Timestamp) -> Timestamp {
-        self.cpu_free = self.cpu_free.max(now) + self.request_cpu;
-        self.cpu_busy += self.request_cpu;
+    /// Spends the processor time of a request of a class; when that is over.
+    pub(crate) fn spend(&mut self, now: Timestamp, class: ClassId) -> Timestamp {
+        let measured = || measured_cpu(self.selector.policy_of(class));
+        let cpu = self.request_cpu + self.scheduler_cpu.unwrap_or_else(measured);
+        self.cpu_free = self.cpu_free.max(now) + cpu;
+        self.cpu_busy += cpu;
         self.cpu_free
     }
 

@@ -3,6 +3,7 @@
 //! Nothing here depends on the machine or on how long the simulation took: the same scenario,
 //! policy and seed give the same bytes.
 
+use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
@@ -18,7 +19,7 @@ use crate::world::{Client, World};
 /// What a simulation showed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The policy in charge.
+    /// The policy in charge, or `auto`.
     pub policy: &'static str,
     /// The seed.
     pub seed: u64,
@@ -48,6 +49,8 @@ pub struct Outcome {
     pub fairness_applications: f64,
     /// Mean over servers of the time in which a device was at work, over the makespan.
     pub device_utilisation: f64,
+    /// Policies that selectors have put in charge after the first one.
+    pub switches: u64,
     /// Events that were simulated.
     pub events: u64,
     /// Each application.
@@ -105,6 +108,12 @@ pub struct Application {
 pub struct NodeOutcome {
     /// `server-N` or `forwarder`.
     pub name: String,
+    /// The policy that had its turn last.
+    pub policy: &'static str,
+    /// Policies that its selector has put in charge after the first one.
+    pub switches: u64,
+    /// How long each policy was in charge; classes with policies of their own are added up.
+    pub policy_ns: BTreeMap<&'static str, u64>,
     /// Parts that were dispatched.
     pub dispatched: u64,
     /// Batches that they were dispatched in.
@@ -198,13 +207,14 @@ impl Outcome {
             fairness_clients: jain(client_rates),
             fairness_applications: jain(applications.iter().map(|one| one.bytes_per_second)),
             device_utilisation: ratio(busy, makespan.0.saturating_mul(device_count)),
+            switches: world.nodes.iter().map(|node| node.selector.switches).sum(),
             events: world.events,
             applications,
             nodes: world
                 .nodes
                 .iter()
                 .enumerate()
-                .map(|(n, node)| NodeOutcome::new(n, node))
+                .map(|(n, node)| NodeOutcome::new(n, node, end))
                 .collect(),
         }
     }
@@ -247,7 +257,7 @@ impl Application {
 }
 
 impl NodeOutcome {
-    fn new(number: usize, node: &Node) -> Self {
+    fn new(number: usize, node: &Node, end: Timestamp) -> Self {
         let statistics = node.drive.as_ref().map(|drive| drive.statistics()).unwrap_or_default();
         let scheduler = node.scheduler.stats();
         let name = match node.drive {
@@ -256,6 +266,9 @@ impl NodeOutcome {
         };
         Self {
             name,
+            policy: node.selector.last().as_str(),
+            switches: node.selector.switches,
+            policy_ns: node.selector.times(end),
             dispatched: node.dispatched,
             batches: node.batches,
             seeks: statistics.seeks,

@@ -4,6 +4,8 @@
 //! program. An unknown key is an error that names the allowed ones. `docs/simulator.md` is the
 //! reference of the text form.
 
+mod job;
+
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -15,6 +17,8 @@ use forebay_units::{Bytes, Nanos};
 use serde::Deserialize;
 
 use crate::quantity::{optional, quantity, word};
+
+pub use self::job::{FileUse, Job, Operation, Order, Phase};
 
 /// Most servers, and most parts that a request may be split into.
 const SERVERS_MAX: u32 = 1024;
@@ -241,134 +245,6 @@ pub struct Faults {
     pub vanish_permille: u32,
 }
 
-/// Clients that belong together: one application, or several that are alike.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Job {
-    /// What results are called.
-    pub name: String,
-    /// How many such jobs, each with its own files and its own class.
-    #[serde(default = "one")]
-    pub applications: u32,
-    /// Processes of each application.
-    pub clients: u32,
-    /// Its part where jobs share, in proportion to the others': 1 to 1,000,000.
-    #[serde(default = "one")]
-    pub weight: u32,
-    /// The most that an application moves at each scheduler where jobs share; no limit if `None`.
-    #[serde(default, deserialize_with = "optional")]
-    pub limit: Option<Rate>,
-    /// Whether they read or write.
-    #[serde(default)]
-    pub operation: Operation,
-    /// Reads of 100 requests, if `operation` is mixed.
-    #[serde(default = "half")]
-    pub reads_percent: u32,
-    /// One file for all clients of an application, or one for each.
-    #[serde(default)]
-    pub file: FileUse,
-    /// In which order a client goes through its file.
-    #[serde(default)]
-    pub order: Order,
-    /// The size of a request.
-    #[serde(deserialize_with = "quantity")]
-    pub request: Bytes,
-    /// How many requests each client makes.
-    pub requests: u32,
-    /// The size of the file; what the requests cover if `None`. For random order.
-    #[serde(default, deserialize_with = "optional")]
-    pub file_bytes: Option<Bytes>,
-    /// Requests that a client has under way at a time; 1 is synchronous.
-    #[serde(default = "one")]
-    pub window: u32,
-    /// Between an answer and the next request.
-    #[serde(default, deserialize_with = "quantity")]
-    pub think: Nanos,
-    /// The most that is added to `think`, all lengths equally likely.
-    #[serde(default, deserialize_with = "quantity")]
-    pub think_jitter: Nanos,
-    /// When the job starts.
-    #[serde(default, deserialize_with = "quantity")]
-    pub start: Nanos,
-    /// The most that a client starts later than that.
-    #[serde(default = "a_millisecond", deserialize_with = "quantity")]
-    pub start_jitter: Nanos,
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn half() -> u32 {
-    50
-}
-
-fn a_millisecond() -> Nanos {
-    Nanos::millis(1)
-}
-
-impl Default for Job {
-    /// 8 synchronous readers of a shared file in strides, 64 requests of 64 KiB each.
-    fn default() -> Self {
-        Self {
-            name: "job".to_string(),
-            applications: 1,
-            clients: 8,
-            weight: 1,
-            limit: None,
-            operation: Operation::Read,
-            reads_percent: 50,
-            file: FileUse::Shared,
-            order: Order::Strided,
-            request: Bytes::kib(64),
-            requests: 64,
-            file_bytes: None,
-            window: 1,
-            think: Nanos::ZERO,
-            think_jitter: Nanos::ZERO,
-            start: Nanos::ZERO,
-            start_jitter: Nanos::millis(1),
-        }
-    }
-}
-
-/// What requests do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Operation {
-    /// All of them read.
-    #[default]
-    Read,
-    /// All of them write.
-    Write,
-    /// `reads_percent` of them read.
-    Mixed,
-}
-
-/// Which files a job has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FileUse {
-    /// One for all clients of an application.
-    #[default]
-    Shared,
-    /// One for each client.
-    PerProcess,
-}
-
-/// The order of a client's requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// One after the other; in a shared file each client has a segment of its own.
-    Contiguous,
-    /// In a shared file of P clients, client i takes blocks i, i + P, i + 2 P, …
-    #[default]
-    Strided,
-    /// Any block of the file, each time anew.
-    Random,
-}
-
 /// A value that no simulation can be made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
@@ -436,7 +312,7 @@ impl Scenario {
         in_range("scheduler.queue_requests", u64::from(*queue_requests), 1, 1 << 24)?;
         self.validate_times()?;
         self.validate_faults()?;
-        self.jobs.iter().try_for_each(|job| self.validate_job(job))?;
+        self.jobs.iter().try_for_each(|job| job.validate(self))?;
         let clients =
             self.jobs.iter().map(|job| u64::from(job.applications) * u64::from(job.clients));
         let clients = clients.fold(0, u64::saturating_add);
@@ -447,7 +323,7 @@ impl Scenario {
         self.jobs.iter().try_for_each(|job| {
             let clients = u64::from(job.applications) * u64::from(job.clients);
             let window = u64::from(job.window.min(job.requests));
-            let parts = self.parts_at_once(job.request);
+            let parts = self.parts_at_once(job.request_max());
             under_way = under_way.saturating_add(clients.saturating_mul(window.saturating_mul(parts)));
             check(under_way <= UNDER_WAY_MAX, &format!("job \"{}\": window", job.name), || {
                 format!(
@@ -528,59 +404,5 @@ impl Scenario {
                     .to_string()
             },
         )
-    }
-
-    fn validate_job(&self, job: &Job) -> Result<(), Invalid> {
-        let key = |name: &str| format!("job \"{}\": {name}", job.name);
-        in_range(&key("applications"), u64::from(job.applications), 1, 100_000)?;
-        in_range(&key("clients"), u64::from(job.clients), 1, CLIENTS_MAX)?;
-        in_range(&key("weight"), u64::from(job.weight), 1, 1_000_000)?;
-        check(
-            job.limit.is_none() || self.scheduler.sharing != Sharing::None,
-            &key("limit"),
-            || {
-                "limits hold where jobs share; set scheduler.sharing to \"sfq\" or \"drr\""
-                    .to_string()
-            },
-        )?;
-        in_range(&key("reads_percent"), u64::from(job.reads_percent), 0, 100)?;
-        in_range(&key("requests"), u64::from(job.requests), 1, u64::from(u32::MAX))?;
-        in_range(&key("window"), u64::from(job.window), 1, 65_536)?;
-        in_range(&key("request"), job.request.0, 1, 1 << 40)?;
-        for (name, time) in [
-            ("think", job.think),
-            ("think_jitter", job.think_jitter),
-            ("start", job.start),
-            ("start_jitter", job.start_jitter),
-        ] {
-            in_time(&key(name), time)?;
-        }
-        let file = job.covered_bytes();
-        check(file <= u128::from(FILE_BYTES_MAX), &key("requests"), || {
-            format!("a file of {file} bytes; at most {FILE_BYTES_MAX}")
-        })?;
-        if let Some(bytes) = job.file_bytes {
-            in_range(&key("file_bytes"), bytes.0, job.request.0, FILE_BYTES_MAX)?;
-            check(job.order == Order::Random, &key("file_bytes"), || {
-                "only random order has a file size of its own; otherwise the requests decide"
-                    .to_string()
-            })?;
-        }
-        check(job.file == FileUse::Shared || job.order != Order::Strided, &key("order"), || {
-            "strides are a pattern of a shared file; with file = \"per-process\" say \"contiguous\" or \"random\""
-                .to_string()
-        })?;
-        self.validate_length(&key("request"), &format!("job \"{}\"", job.name), job.request)
-    }
-}
-
-impl Job {
-    /// Bytes of each file, if the requests decide.
-    pub(crate) fn covered_bytes(&self) -> u128 {
-        let clients = match self.file {
-            FileUse::Shared => self.clients,
-            FileUse::PerProcess => 1,
-        };
-        u128::from(self.request.0) * u128::from(self.requests) * u128::from(clients)
     }
 }

@@ -2,12 +2,15 @@
 
 use alloc::string::ToString as _;
 
-use forebay_sched::{Access, PolicyName};
+use forebay_sched::Access;
+use forebay_select::Auto;
 use forebay_trace::Recorded;
+use forebay_units::Timestamp;
 
 use crate::outcome::Outcome;
 use crate::replay::Pace;
 use crate::scenario::{FILE_BYTES_MAX, Invalid, Scenario, TIME_MAX};
+use crate::selector::Choice;
 use crate::workload::Workload;
 use crate::world::World;
 
@@ -21,6 +24,8 @@ pub struct Progress {
     pub events: u64,
     /// Requests that were answered.
     pub requests: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
     /// Requests in all, if nobody vanishes.
     pub requests_planned: u64,
     /// Virtual time since the beginning.
@@ -31,7 +36,7 @@ pub struct Progress {
 pub struct Simulation {
     world: World,
     workload: Workload,
-    policy: PolicyName,
+    policy: &'static str,
     seed: u64,
     is_over: bool,
 }
@@ -41,7 +46,7 @@ impl Simulation {
     ///
     /// # Errors
     /// A value of the scenario that cannot be simulated, or a scenario without jobs.
-    pub fn new(scenario: &Scenario, policy: PolicyName, seed: u64) -> Result<Self, Invalid> {
+    pub fn new(scenario: &Scenario, policy: impl Into<Choice>, seed: u64) -> Result<Self, Invalid> {
         scenario.validate()?;
         if scenario.jobs.is_empty() {
             return Err(Invalid {
@@ -50,7 +55,7 @@ impl Simulation {
             });
         }
         let workload = Workload::from_jobs(&scenario.jobs);
-        Ok(Self::over(scenario, workload, policy, seed))
+        Ok(Self::over(scenario, workload, &policy.into(), seed))
     }
 
     /// A record at its beginning: the scenario's jobs are not used, everything else of it is.
@@ -61,7 +66,7 @@ impl Simulation {
         scenario: &Scenario,
         record: &[Recorded],
         pace: Pace,
-        policy: PolicyName,
+        policy: impl Into<Choice>,
         seed: u64,
     ) -> Result<Self, Invalid> {
         scenario.validate()?;
@@ -96,12 +101,12 @@ impl Simulation {
             };
             return Err(Invalid { key, text });
         }
-        Ok(Self::over(scenario, Workload::from_record(record, pace), policy, seed))
+        Ok(Self::over(scenario, Workload::from_record(record, pace), &policy.into(), seed))
     }
 
-    fn over(scenario: &Scenario, workload: Workload, policy: PolicyName, seed: u64) -> Self {
-        let world = World::new(scenario, workload.clone(), policy, seed);
-        Self { world, workload, policy, seed, is_over: false }
+    fn over(scenario: &Scenario, workload: Workload, choice: &Choice, seed: u64) -> Self {
+        let world = World::new(scenario, workload.clone(), choice, seed);
+        Self { world, workload, policy: choice.name(), seed, is_over: false }
     }
 
     /// Simulates up to `events` more; whether there are more to come.
@@ -110,11 +115,24 @@ impl Simulation {
         !self.is_over
     }
 
+    /// Simulates everything that happens up to a moment; whether there is more to come.
+    pub fn advance_until(&mut self, until: Timestamp) -> bool {
+        self.is_over = self.is_over || !self.world.advance_until(until);
+        !self.is_over
+    }
+
+    /// The selector of each node that has one, by the node's number.
+    pub fn selectors(&self) -> impl Iterator<Item = (usize, &Auto)> {
+        let nodes = self.world.nodes.iter().enumerate();
+        nodes.filter_map(|(number, node)| Some((number, node.selector.auto()?)))
+    }
+
     /// How far it is.
     pub fn progress(&self) -> Progress {
         Progress {
             events: self.world.events,
             requests: self.world.tally.requests(),
+            bytes: self.world.tally.bytes(),
             requests_planned: self.world.tally.requests_planned,
             now_ns: self.world.now().0,
         }
@@ -123,7 +141,7 @@ impl Simulation {
     /// Runs to the end.
     pub fn finish(mut self) -> Outcome {
         while self.advance(u64::MAX) {}
-        Outcome::new(&self.world, &self.workload, self.policy.as_str(), self.seed)
+        Outcome::new(&self.world, &self.workload, self.policy, self.seed)
     }
 }
 
@@ -131,6 +149,6 @@ impl Simulation {
 ///
 /// # Errors
 /// As [`Simulation::new`].
-pub fn run(scenario: &Scenario, policy: PolicyName, seed: u64) -> Result<Outcome, Invalid> {
+pub fn run(scenario: &Scenario, policy: impl Into<Choice>, seed: u64) -> Result<Outcome, Invalid> {
     Ok(Simulation::new(scenario, policy, seed)?.finish())
 }

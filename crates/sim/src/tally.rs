@@ -56,6 +56,11 @@ impl Tally {
         }
     }
 
+    /// Bytes that they moved.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.applications.iter().map(|application| application.bytes).sum()
+    }
+
     /// Requests that were answered.
     pub(crate) fn requests(&self) -> u64 {
         self.applications.iter().map(|application| application.requests).sum()

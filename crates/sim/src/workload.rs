@@ -56,10 +56,7 @@ impl Workload {
                 };
                 let class = ClassId(workload.applications.len() as u32);
                 let first_file = workload.file_sizes.len() as u32;
-                let files = match job.file {
-                    FileUse::Shared => 1,
-                    FileUse::PerProcess => job.clients,
-                };
+                let files = if job.has_own_files() { job.clients } else { 1 };
                 let size = job.file_bytes.unwrap_or(Bytes(job.covered_bytes() as u64));
                 workload.file_sizes.extend((0..files).map(|_| size));
                 let clients = job.clients;
@@ -144,19 +141,21 @@ impl Application {
     /// The request of that number of a client, unless it has made all of its requests.
     pub(crate) fn request(&self, rank: u32, number: u32, random: &mut SplitMix64) -> Option<Asked> {
         let job = self.job.as_ref().filter(|job| number < job.requests)?;
-        let (file, own_rank) = match job.file {
+        let doing = job.doing(number);
+        let (file, own_rank) = match doing.file {
             FileUse::Shared => (0, u64::from(rank)),
             FileUse::PerProcess => (rank, 0),
         };
-        let block = match job.order {
-            Order::Contiguous => own_rank * u64::from(job.requests) + u64::from(number),
-            Order::Strided => own_rank + u64::from(number) * u64::from(job.clients),
+        let number = u64::from(doing.number);
+        let block = match doing.order {
+            Order::Contiguous => own_rank * u64::from(doing.requests) + number,
+            Order::Strided => own_rank + number * u64::from(job.clients),
             Order::Random => {
-                let bytes = job.file_bytes.map_or(job.covered_bytes() as u64, |bytes| bytes.0);
-                random.below((bytes / job.request.0).max(1))
+                let bytes = job.file_bytes.map_or(job.covered_by(&doing) as u64, |bytes| bytes.0);
+                random.below((bytes / doing.request.0).max(1))
             }
         };
-        let reads = match job.operation {
+        let reads = match doing.operation {
             Operation::Read => true,
             Operation::Write => false,
             Operation::Mixed => happens(random, job.reads_percent * 10),
@@ -164,20 +163,22 @@ impl Application {
         Some(Asked {
             file: FileIndex(self.first_file + file),
             access: if reads { Access::Read } else { Access::Write },
-            range: ByteRange::new(Offset(block * job.request.0), job.request),
+            range: ByteRange::new(Offset(block * doing.request.0), doing.request),
             class: self.class,
         })
     }
 
-    /// How long a client thinks before its next request.
-    pub(crate) fn think(&self, random: &mut SplitMix64) -> Nanos {
-        self.job.as_ref().map_or(Nanos::ZERO, |job| job.think + up_to(random, job.think_jitter))
+    /// How long a client thinks after its request of that number.
+    pub(crate) fn think(&self, number: u32, random: &mut SplitMix64) -> Nanos {
+        let Some(job) = &self.job else { return Nanos::ZERO };
+        job.doing(number).think + up_to(random, job.think_jitter)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Phase;
 
     fn offsets(job: &Job, rank: u32) -> Vec<(u32, u64)> {
         let workload = Workload::from_jobs(core::slice::from_ref(job));
@@ -202,6 +203,21 @@ mod tests {
         let random = Job { requests: 100, ..shared(Order::Random) };
         let blocks = offsets(&random, 0);
         assert!(blocks.iter().all(|(_, block)| *block < 400) && !blocks.is_sorted());
+    }
+
+    #[test]
+    fn phases_take_turns_and_each_goes_on_where_it_was() {
+        let own = Some(FileUse::PerProcess);
+        let in_order =
+            Phase { requests: 2, file: own, order: Some(Order::Contiguous), ..Phase::default() };
+        let phases = alloc::vec![in_order, Phase { requests: 1, ..Phase::default() }];
+        let job = Job { clients: 4, requests: 7, phases, ..Job::default() };
+        let expected = [(1, 0), (1, 1), (0, 1), (1, 2), (1, 3), (0, 5), (1, 4)];
+        assert_eq!(offsets(&job, 1), expected);
+        // Seven requests: five of the first phase, in one's own file; two of the second, of four.
+        assert_eq!(job.covered_bytes(), 8 * u128::from(job.request.0));
+        let workload = Workload::from_jobs(core::slice::from_ref(&job));
+        assert_eq!(workload.file_sizes.len(), 4);
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod stage;
 use alloc::vec::Vec;
 
 use forebay_device::SplitMix64;
-use forebay_sched::{Access, PolicyName, RequestId};
+use forebay_sched::{Access, RequestId};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Timestamp};
 
 use crate::drive::Drive;
@@ -25,6 +25,7 @@ use crate::layout::{Layout, Pieces, Placement};
 use crate::node::{Input, Node, Random};
 use crate::noise::{Noise, happens, of_request, stream, up_to};
 use crate::scenario::{Faults, Network, Scenario};
+use crate::selector::Choice;
 use crate::slab::Slab;
 use crate::tally::Tally;
 use crate::workload::{Asked, Workload};
@@ -143,12 +144,7 @@ fn has_data(access: Access) -> bool {
 
 impl World {
     /// Everything at its beginning. The scenario is valid.
-    pub(crate) fn new(
-        scenario: &Scenario,
-        workload: Workload,
-        policy: PolicyName,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(scenario: &Scenario, workload: Workload, choice: &Choice, seed: u64) -> Self {
         let servers = &scenario.servers;
         let striped =
             Layout { servers: servers.count, stripe: servers.stripe, transfer: servers.transfer };
@@ -162,7 +158,7 @@ impl World {
             .map(|number| {
                 let random = random_of(seed, number);
                 match &scenario.forwarder {
-                    None => Node::scheduled(scenario, policy, Some(drive(number)), random),
+                    None => Node::scheduled(scenario, choice, Some(drive(number)), random),
                     Some(_) => Node::plain(scenario, drive(number), random),
                 }
             })
@@ -170,7 +166,7 @@ impl World {
         let (mut client_layout, mut parts_at_once) = (striped, u32::MAX);
         if let Some(forwarder) = &scenario.forwarder {
             let random = random_of(seed, u64::from(servers.count));
-            nodes.push(Node::scheduled(scenario, policy, None, random));
+            nodes.push(Node::scheduled(scenario, choice, None, random));
             client_layout = Layout::whole(forwarder.chunk);
             parts_at_once = forwarder.chunks_in_flight;
         }
@@ -251,6 +247,14 @@ impl World {
             self.take(event);
         }
         true
+    }
+
+    /// Takes all events up to a moment; whether there is more to come.
+    pub(crate) fn advance_until(&mut self, until: Timestamp) -> bool {
+        while self.calendar.next_at().is_some_and(|at| at <= until) {
+            self.advance(1);
+        }
+        self.calendar.next_at().is_some()
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -434,7 +438,7 @@ impl World {
             return self.retire_token(it.client);
         }
         let mut random = of_request(self.seed, THINK, it.client, it.number);
-        let think = application.think(&mut random);
+        let think = application.think(it.number, &mut random);
         self.calendar.post(it.last_answer + think, Event::Issue(it.client));
     }
 
@@ -513,6 +517,8 @@ impl Part {
 mod tests {
     use alloc::collections::BTreeMap;
 
+    use forebay_sched::PolicyName;
+
     use super::*;
     use crate::scenario::{Job, Operation, Order};
 
@@ -521,7 +527,8 @@ mod tests {
 
     /// All requests under a policy, in the order in which they were made, and how many failed.
     fn requests(scenario: &Scenario, policy: PolicyName) -> (Requests, u64, u64) {
-        let mut world = World::new(scenario, Workload::from_jobs(&scenario.jobs), policy, 3);
+        let mut world =
+            World::new(scenario, Workload::from_jobs(&scenario.jobs), &policy.into(), 3);
         let mut requests = Requests::new();
         while world.advance(1) {
             let asking = world.requests.iter().map(|(_, it)| it);

@@ -22,6 +22,9 @@ pub(super) fn tables(outcomes: &[Outcome]) -> String {
             row("busy", "device", outcome.device_utilisation),
             row("seeks", "", count(outcome.nodes.iter().map(|node| node.seeks).sum())),
         ]);
+        if outcome.policy == "auto" {
+            whole.rows.push(row("switches", "", count(outcome.switches)));
+        }
         let troubles =
             [("failed", outcome.failed), ("short", outcome.short), ("vanished", outcome.vanished)];
         let troubles = troubles.into_iter().filter(|(_, number)| *number > 0);

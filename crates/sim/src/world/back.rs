@@ -37,7 +37,8 @@ impl World {
                 true => it.scheduler.fail(self.now, id, moved),
                 false => it.scheduler.complete(self.now, id, moved),
             };
-            debug_assert!(ended.is_some(), "what is in flight completes once");
+            let ended = ended.expect("what is in flight completes once");
+            it.selector.ended(self.now, &ended.request, moved, true);
             (self.parts[part].moved, self.parts[part].is_failed) = (moved, fails);
             self.answer(part);
         }
@@ -102,7 +103,11 @@ impl World {
             return;
         }
         let it = &mut self.nodes[node as usize];
+        let cancelled = it.scheduler.find(id);
         if it.scheduler.cancel(self.now, id) == Cancellation::Cancelled {
+            if let Some(cancelled) = cancelled {
+                it.selector.ended(self.now, &cancelled.request, Bytes::ZERO, false);
+            }
             it.memory.give_back(self.parts[part].room());
             self.answer_nobody(part);
             self.grant(node);

@@ -89,7 +89,8 @@ impl World {
     fn process(&mut self, node: u32, input: Input) {
         match input {
             Input::Part(part) => {
-                let now = self.nodes[node as usize].spend(self.now);
+                let class = self.parts[part].class;
+                let now = self.nodes[node as usize].spend(self.now, class);
                 if !self.submit(now, part) {
                     self.parts[part].state = PartState::Held;
                     self.nodes[node as usize].backlog.push_back(part);
@@ -101,6 +102,8 @@ impl World {
         }
         let now = self.nodes[node as usize].cpu_free.max(self.now);
         self.retry(node, now);
+        let it = &mut self.nodes[node as usize];
+        it.selector.decide(now, &mut it.scheduler);
         self.dispatch(node, now);
     }
 
@@ -127,6 +130,7 @@ impl World {
         let room = target.room();
         match target.scheduler.submit(now, request, room) {
             Ok(admission) => {
+                target.selector.submitted(now, &request);
                 self.parts[part].state = PartState::Accepted(admission.id());
                 if let Admission::Bypassed(_) = admission {
                     self.launch(node, now, alloc::vec![part]);
@@ -180,6 +184,7 @@ impl World {
         let end = last.map(|part| self.parts[*part].range.end).max().unwrap_or(first.range.end);
         let range = ByteRange { start: first.range.start, end };
         let it = &mut self.nodes[node as usize];
+        it.selector.dispatched(now, class, members.len());
         it.batches += 1;
         it.dispatched += members.len() as u64;
         let Some(drive) = &mut it.drive else {
