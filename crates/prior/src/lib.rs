@@ -1,13 +1,21 @@
 //! What is known before anything is seen: the trained tree, and what earlier runs learned.
+//!
+//! ```text
+//! data/tree.json ──► default_tree() ──► Arc<Tree>          compiled in
+//! a site's file  ──► read_tree()    ──► Tree               `forebay train` writes it
+//! state file     ──► load_state()   ──► Vec<Learned>       of one device and one tree
+//!                ◄── save_state()
+//! ```
+//!
+//! Both are JSON with one node, or one arm of a leaf, on each line: to be read, and compared with
+//! `diff`, by people. Both are decoders of outside input: sizes are bounded, and every message
+//! names what is wrong and what would be right.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+mod error;
+mod state;
+mod tree;
 
-use forebay_sched::PolicyName;
-use forebay_select::{Leaf, Node, Tree};
-
-/// The tree that the training found, compiled in.
-pub fn default_tree() -> Arc<Tree> {
-    let leaf = Leaf { policy: PolicyName::To, log_speedups: Vec::new(), support: 0 };
-    Arc::new(Tree::new(vec![Node::Leaf(leaf)]).expect("one leaf is a tree"))
-}
+pub use error::Error;
+pub use state::{STATE_BYTES_MAX, load_state, save_state};
+pub use tree::{TREE_BYTES_MAX, default_tree, read_tree, tree_key, write_tree};
