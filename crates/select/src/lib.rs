@@ -27,5 +27,5 @@ mod tree;
 pub use auto::{ArmReport, Auto, AutoOptions, Learned, Part, Switch, SwitchReason, Why};
 pub use features::{FEATURES, Feature, Features};
 pub use pattern::{Pattern, SizeClass, Spatiality};
-pub use profile::{Curve, DeviceProfile};
+pub use profile::{Curve, DeviceProfile, Order};
 pub use tree::{Leaf, Node, Tree};

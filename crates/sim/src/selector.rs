@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 
 use forebay_device::Profile;
 use forebay_sched::{Policy, PolicyName, PolicySettings, Request, Scheduler, build};
-use forebay_select::{Auto, AutoOptions, Curve, DeviceProfile, Learned, Part, Switch, Tree};
-use forebay_units::{Bytes, ClassId, Direction, Nanos, Timestamp};
+use forebay_select::{Auto, AutoOptions, DeviceProfile, Learned, Order, Part, Switch, Tree};
+use forebay_units::{Bytes, ClassId, Nanos, Timestamp};
 
 use crate::scenario::Scenario;
 
@@ -56,32 +56,12 @@ impl Choice {
     }
 }
 
-/// What measuring a device would find: for each operation and order the line through the model's
-/// times from 4 KiB to 8 MiB, with errors in proportion to the time weighing the same.
+/// What measuring a device without error would find: its closed forms.
 pub fn device_profile(device: &Profile) -> DeviceProfile {
-    let curve = |time: &dyn Fn(Bytes) -> Nanos| {
-        // Least squares with the weights 1/t².
-        let (mut w, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
-        for shift in 12..=23 {
-            let (length, time) = ((1_u64 << shift) as f64, time(Bytes(1 << shift)).0.max(1) as f64);
-            let weight = 1.0 / (time * time);
-            w += weight;
-            x += weight * length;
-            y += weight * time;
-            xx += weight * length * length;
-            xy += weight * length * time;
-        }
-        let byte_ns = (w * xy - x * y) / (w * xx - x * x);
-        Curve { fixed_ns: (y - byte_ns * x) / w, byte_ns }
-    };
-    let sequential = |direction| curve(&|length| device.sequential_time(direction, length));
-    let random = |direction| curve(&|length| device.random_time(direction, length));
-    DeviceProfile {
-        sequential_read: sequential(Direction::Read),
-        random_read: random(Direction::Read),
-        sequential_write: sequential(Direction::Write),
-        random_write: random(Direction::Write),
-    }
+    DeviceProfile::of_model(|direction, order, length| match order {
+        Order::Sequential => device.sequential_time(direction, length),
+        Order::Random => device.random_time(direction, length),
+    })
 }
 
 /// The policies of a node, and what changes them.

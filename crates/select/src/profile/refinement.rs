@@ -1,0 +1,188 @@
+//! A profile that keeps learning from the batches that are dispatched anyway.
+//!
+//! Source:      `scheduling.md` 5.3: the regression of the probe, with forgetting, over dispatched
+//!              batches; sequential if a batch starts where the last one ended, random otherwise.
+//! Idea:        The curve at the start is a line with bends: `t0(L) = line0(L) · bend(L)`. What a
+//!              batch took is divided by `t0(L)`, and least squares find the line `a + b · L` for
+//!              which `a / line0(L) + b · L / line0(L)` is nearest to these quotients: relative
+//!              errors weigh the same, and a device that is as it was leaves the line as it was.
+//!              The curve's knots, as samples that are never forgotten, keep the lengths in place
+//!              that no batch has; a knot that is known well is worth many of them.
+//! Units:       nanoseconds of busy time, bytes.
+//! Cost:        some twenty multiplications a batch, no allocation.
+//! Deviations:  with more than one batch in flight a device's time for one is not seen: it is
+//!              taken to begin when the batch before it was completed (busy time per batch).
+//! Loses when:  requests overlap in a device of many channels: there, busy time is the time of its
+//!              throughput and not of one request alone, which is the one that counts then.
+
+use forebay_units::{ByteRange, Bytes, Direction, Timestamp};
+
+use super::curve::{Curve, KNOTS_MAX, Line, Sums};
+use super::knot::{Knot, square_root};
+use super::{DeviceProfile, Order};
+
+/// Of one batch, relative to its mean: half a turn of a disk more or less, and the noise of a
+/// computer. What a knot's error is compared with to say how many batches it is worth.
+const BATCH_DEVIATION: f64 = 0.3;
+
+/// However exactly a knot was measured: as many batches at its length outweigh it.
+const KNOT_BATCHES_MAX: f64 = 64.0;
+
+/// Each batch takes this part of the older ones' weight: they count as the last thousand.
+const FADE: f64 = 1.0 - 1.0 / 1024.0;
+
+/// Batches of one operation and order from which on their say is worth a profile.
+const BATCHES_MIN: f64 = 64.0;
+
+/// A batch that took so many times more or less than expected counts as if it had been this:
+/// a stall moves little, a device that has changed is followed step by step.
+const SURPRISE_MAX: f64 = 4.0;
+
+/// A batch on its way, to be given back when it is completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatched {
+    at: Timestamp,
+    direction: Direction,
+    order: Order,
+    length: Bytes,
+}
+
+/// A profile and what batches have said of it since.
+#[derive(Clone, Debug)]
+pub struct Refinement {
+    parts: [Part; 4],
+    /// File and end of the batch dispatched last.
+    last: Option<(Direction, u64, u64)>,
+    completed: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: Curve,
+    start_line: Line,
+    /// The knots as samples.
+    prior: Sums,
+    seen: Sums,
+    line: Line,
+    /// Faded number of batches, and sum of the squares of what they were off by.
+    batches: f64,
+    squares: f64,
+}
+
+impl Refinement {
+    /// Begins with what is known.
+    pub fn new(profile: &DeviceProfile) -> Self {
+        let parts = DeviceProfile::PARTS
+            .map(|(direction, order)| Part::new(*profile.curve(direction, order)));
+        Self { parts, last: None, completed: Timestamp(0) }
+    }
+
+    /// A batch goes to the device: of this file (a number that tells files of the device apart)
+    /// and range. Keep what is returned until the batch is completed.
+    pub fn dispatched(
+        &mut self,
+        now: Timestamp,
+        direction: Direction,
+        file: u64,
+        range: ByteRange,
+    ) -> Dispatched {
+        let continues = self.last == Some((direction, file, range.start.0));
+        self.last = Some((direction, file, range.end.0));
+        let order = if continues { Order::Sequential } else { Order::Random };
+        Dispatched { at: now, direction, order, length: range.length() }
+    }
+
+    /// A batch is back with all its bytes. One that failed, or that no device was asked for (a read
+    /// from the page cache), is not told.
+    pub fn completed(&mut self, now: Timestamp, batch: Dispatched) {
+        let busy = now - batch.at.max(self.completed);
+        self.completed = self.completed.max(now);
+        if busy.0 == 0 || batch.length == Bytes::ZERO {
+            return;
+        }
+        let idx = part_index(batch.direction, batch.order);
+        self.parts[idx].learn(batch.length, busy.0 as f64);
+    }
+
+    /// The profile as it is now; `None` until some part of it has seen enough. Parts that have not
+    /// are as they were at the start.
+    pub fn profile(&self) -> Option<DeviceProfile> {
+        self.parts.iter().any(Part::is_sure).then(|| {
+            DeviceProfile::from_parts(|direction, order| {
+                self.parts[part_index(direction, order)].curve()
+            })
+        })
+    }
+}
+
+/// In the order of [`DeviceProfile::PARTS`].
+fn part_index(direction: Direction, order: Order) -> usize {
+    2 * usize::from(direction == Direction::Write) + usize::from(order == Order::Random)
+}
+
+impl Part {
+    fn new(start: Curve) -> Self {
+        let start_line = start.fitted();
+        let mut prior = Sums::default();
+        for knot in start.knots() {
+            let (u, v) = parts_of(&start_line, knot.length);
+            let exactness = BATCH_DEVIATION / knot.error.max(1e-3);
+            // The line's own quotient is 1 everywhere: that is what the start says.
+            prior.add(u, v, 1.0, (exactness * exactness).min(KNOT_BATCHES_MAX));
+        }
+        let (batches, squares) = (0.0, 0.0);
+        Self { start, start_line, prior, seen: Sums::default(), line: start_line, batches, squares }
+    }
+
+    fn learn(&mut self, length: Bytes, busy_ns: f64) {
+        let (u, v) = parts_of(&self.start_line, length);
+        let expected = (self.line.fixed_ns * u + self.line.byte_ns * v).max(1e-6);
+        let quotient = busy_ns / self.start.at(length).time_ns.max(1.0);
+        let surprise = (quotient / expected).clamp(1.0 / SURPRISE_MAX, SURPRISE_MAX);
+        self.seen.fade(FADE);
+        self.seen.add(u, v, expected * surprise, 1.0);
+        self.batches = self.batches * FADE + 1.0;
+        self.squares = self.squares * FADE + (surprise - 1.0) * (surprise - 1.0);
+        self.line = self.prior.plus(&self.seen).solve();
+    }
+
+    fn is_sure(&self) -> bool {
+        self.batches >= BATCHES_MIN
+    }
+
+    /// The start's curve, moved as its line was.
+    fn curve(&self) -> Curve {
+        if !self.is_sure() {
+            return self.start;
+        }
+        let mut knots = [Knot { length: Bytes(1), time_ns: 1.0, error: 0.0 }; KNOTS_MAX];
+        let start = self.start.knots();
+        for (knot, old) in knots.iter_mut().zip(start) {
+            *knot = self.moved(old);
+        }
+        Curve::through(&knots[..start.len()]).unwrap_or(self.start)
+    }
+
+    fn moved(&self, old: &Knot) -> Knot {
+        let (u, v) = parts_of(&self.start_line, old.length);
+        let factor = (self.line.fixed_ns * u + self.line.byte_ns * v).max(1e-6);
+        // The variance of a regression's value at (u, v): that of a sample times the form of the
+        // inverse of the sums.
+        let sums = self.prior.plus(&self.seen);
+        let determinant = sums.determinant();
+        let leverage = if determinant > 0.0 {
+            (sums.vv * u * u - 2.0 * sums.uv * u * v + sums.uu * v * v) / determinant
+        } else {
+            u * u / sums.uu
+        };
+        let variance = (self.squares / self.batches).max(BATCH_DEVIATION * BATCH_DEVIATION / 9.0);
+        let error = square_root(variance * leverage);
+        Knot { length: old.length, time_ns: old.time_ns * factor, error }
+    }
+}
+
+/// The fixed and the bytes' part of a line at a length, for a quotient to the line's time.
+fn parts_of(line: &Line, length: Bytes) -> (f64, f64) {
+    let time_ns = line.time_ns(length).max(1.0);
+    (1.0 / time_ns, length.0 as f64 / time_ns)
+}
