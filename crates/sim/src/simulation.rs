@@ -1,8 +1,9 @@
 //! A simulation from the outside: made from a scenario, run to its end, asked for its outcome.
 
 use alloc::string::ToString as _;
+use alloc::vec::Vec;
 
-use forebay_sched::Access;
+use forebay_sched::{Access, Request};
 use forebay_select::Auto;
 use forebay_trace::Recorded;
 use forebay_units::Timestamp;
@@ -30,6 +31,17 @@ pub struct Progress {
     pub requests_planned: u64,
     /// Virtual time since the beginning.
     pub now_ns: u64,
+}
+
+/// A scheduler accepted a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Whose scheduler: a server's number, or one more than the last server's for the forwarder.
+    pub node: usize,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub request: Request,
 }
 
 /// A simulation that runs.
@@ -125,6 +137,17 @@ impl Simulation {
     pub fn selectors(&self) -> impl Iterator<Item = (usize, &Auto)> {
         let nodes = self.world.nodes.iter().enumerate();
         nodes.filter_map(|(number, node)| Some((number, node.selector.auto()?)))
+    }
+
+    /// From now on keeps what schedulers accept, for [`take_arrivals`](Self::take_arrivals).
+    pub fn watch_arrivals(&mut self) {
+        self.world.arrivals.get_or_insert_default();
+    }
+
+    /// What schedulers accepted since this was asked last, in the order in which they did; empty
+    /// unless it is being watched.
+    pub fn take_arrivals(&mut self) -> Vec<Arrival> {
+        self.world.arrivals.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
     /// How far it is.

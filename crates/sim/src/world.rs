@@ -26,6 +26,7 @@ use crate::node::{Input, Node, Random};
 use crate::noise::{Noise, happens, of_request, stream, up_to};
 use crate::scenario::{Faults, Network, Scenario};
 use crate::selector::Choice;
+use crate::simulation::Arrival;
 use crate::slab::Slab;
 use crate::tally::Tally;
 use crate::workload::{Asked, Workload};
@@ -136,6 +137,8 @@ pub(crate) struct World {
     parts_at_once: u32,
     placement: Placement,
     pub(crate) tally: Tally,
+    /// What schedulers accepted, if it is being watched.
+    pub(crate) arrivals: Option<Vec<Arrival>>,
 }
 
 fn has_data(access: Access) -> bool {
@@ -180,6 +183,7 @@ impl World {
             network: scenario.network.clone(),
             faults: scenario.faults.clone(),
             tally: Tally::new(&workload),
+            arrivals: None,
             workload,
             clients: Vec::new(),
             clients_left: 0,

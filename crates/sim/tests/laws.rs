@@ -310,3 +310,27 @@ fn jobs_share_by_weight_and_within_limits() {
         assert!((18e6..=20.2e6).contains(&rate), "{sharing:?}: {rate}");
     }
 }
+
+#[test]
+fn what_schedulers_accept_can_be_watched() {
+    let job = Job { clients: 3, requests: 5, request: Bytes::kib(64), ..Job::default() };
+    let mut scenario = Scenario { jobs: vec![job], ..Scenario::default() };
+    scenario.servers.count = 2;
+    scenario.servers.stripe = Bytes::kib(32);
+    scenario.servers.transfer = Some(Bytes::kib(8));
+    let unwatched = run(&scenario, PolicyName::Sjf, 1).unwrap();
+    let mut simulation = Simulation::new(&scenario, PolicyName::Sjf, 1).unwrap();
+    assert!(simulation.take_arrivals().is_empty());
+    simulation.watch_arrivals();
+    let mut arrivals = Vec::new();
+    while simulation.advance(10) {
+        arrivals.extend(simulation.take_arrivals());
+    }
+    arrivals.extend(simulation.take_arrivals());
+    assert_eq!(arrivals.len(), 3 * 5 * 8, "a message of 8 KiB each");
+    assert!((0..2).all(|node| arrivals.iter().filter(|one| one.node == node).count() == 60));
+    assert!((0..2).all(|node| {
+        arrivals.iter().filter(|one| one.node == node).is_sorted_by_key(|one| one.at)
+    }));
+    assert_eq!(simulation.finish(), unwatched, "watching changes nothing");
+}

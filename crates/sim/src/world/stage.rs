@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::layout::Pieces;
 use crate::node::{Flight, Input};
 use crate::noise::up_to;
+use crate::simulation::Arrival;
 
 impl World {
     pub(super) fn arrive(&mut self, part: u32) {
@@ -131,6 +132,9 @@ impl World {
         match target.scheduler.submit(now, request, room) {
             Ok(admission) => {
                 target.selector.submitted(now, &request);
+                if let Some(arrivals) = &mut self.arrivals {
+                    arrivals.push(Arrival { node: node as usize, at: now, request });
+                }
                 self.parts[part].state = PartState::Accepted(admission.id());
                 if let Admission::Bypassed(_) = admission {
                     self.launch(node, now, alloc::vec![part]);
