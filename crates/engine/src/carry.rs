@@ -302,10 +302,22 @@ impl Engine {
     }
 
     fn launch(&mut self, now: Timestamp, mut io: Io, flight: Flight) {
+        let length = self.selection.is_some().then(|| self.length_of(&flight));
         io.token = slotmap::Key::data(&self.flights.insert(flight)).as_ffi();
+        if let (Some(selection), Some(length)) = (&mut self.selection, length) {
+            selection.started(now, &io, length);
+        }
         self.in_store_count += 1;
         self.counters.store_calls += 1;
         self.store.start(now, io);
+    }
+
+    /// How many bytes a call is to move.
+    fn length_of(&self, flight: &Flight) -> u64 {
+        match flight {
+            Flight::Pieces(pieces) => pieces.iter().map(|key| self.pieces[*key].length).sum(),
+            Flight::Control(_) => 0,
+        }
     }
 
     fn store_file_of(&self, part: PartKey) -> crate::store::StoreFile {
@@ -336,7 +348,12 @@ impl Engine {
     pub(crate) fn take_back(&mut self, now: Timestamp, mut io: Io, events: &mut Vec<Event>) {
         self.in_store_count -= 1;
         let key = FlightKey::from(KeyData::from_ffi(io.token));
-        match self.flights.remove(key).expect("a store finishes what it was given, once") {
+        let flight = self.flights.remove(key).expect("a store finishes what it was given, once");
+        let length = self.selection.is_some().then(|| self.length_of(&flight));
+        if let (Some(selection), Some(length)) = (&mut self.selection, length) {
+            selection.finished(now, &io, io.outcome == Ok(Bytes(length)));
+        }
+        match flight {
             Flight::Control(part) => self.control_done(now, part, io.outcome, events),
             Flight::Pieces(pieces) => self.pieces_done(now, &pieces, &mut io, events),
         }

@@ -4,14 +4,30 @@
 use std::collections::HashMap;
 
 use forebay_sched::request::{Accepted, Request};
-use forebay_select::{Auto, Part, Switch, SwitchReason};
+use forebay_select::profile::{Dispatched, Refinement};
+use forebay_select::{Auto, DeviceProfile, Part, Switch, SwitchReason};
 use forebay_trace::{Adjustment, PolicyChoice};
-use forebay_units::{Bytes, ClassId, Nanos, Timestamp};
+use forebay_units::{ByteRange, Bytes, ClassId, Direction, Nanos, Timestamp};
 
 use crate::engine::Engine;
+use crate::store::{Io, Operation};
 
 /// How long a selector is not asked at most while there is something to do.
 const LOOK_EVERY: Nanos = Nanos::millis(100);
+
+/// How often a selector is told what batches say of the device: a profile that moves all the time
+/// would move its leaf all the time.
+const REFINE_EVERY: Nanos = Nanos::secs(10);
+
+/// A device as it is seen while batches go there.
+#[derive(Debug)]
+struct Watched {
+    refinement: Refinement,
+    directions: &'static [Direction],
+    /// What is at the store, by its token.
+    under_way: HashMap<u64, Dispatched>,
+    next_report: Timestamp,
+}
 
 /// A selector, and what its choices are made of.
 #[derive(Debug)]
@@ -24,11 +40,48 @@ pub(crate) struct Selection {
     /// When to ask next, whatever happens. It is set while there are requests, and left alone until
     /// it has come: an alarm that follows each of them would cost more than one that comes for nothing.
     next_look: Option<Timestamp>,
+    watched: Option<Watched>,
 }
 
 impl Selection {
     pub(crate) fn new(auto: Auto, base: PolicyChoice) -> Self {
-        Self { auto, base, pinned: HashMap::new(), next_look: None }
+        Self { auto, base, pinned: HashMap::new(), next_look: None, watched: None }
+    }
+
+    /// A call that moves `length` bytes goes to the store.
+    pub(crate) fn started(&mut self, now: Timestamp, io: &Io, length: u64) {
+        let Some(watched) = &mut self.watched else { return };
+        let (direction, start) = match io.operation {
+            Operation::Read(start) => (Direction::Read, start),
+            Operation::Write(start) => (Direction::Write, start),
+            _ => return,
+        };
+        if watched.directions.contains(&direction) {
+            let file = io.files.first().map_or(0, |file| u64::from(file.0));
+            let range = ByteRange::new(start, Bytes(length));
+            let noted = watched.refinement.dispatched(now, direction, file, range);
+            watched.under_way.insert(io.token, noted);
+        }
+    }
+
+    /// It is back; `is_whole` if it moved all that it was to move.
+    pub(crate) fn finished(&mut self, now: Timestamp, io: &Io, is_whole: bool) {
+        let Some(watched) = &mut self.watched else { return };
+        if let (Some(noted), true) = (watched.under_way.remove(&io.token), is_whole) {
+            watched.refinement.completed(now, noted);
+        }
+    }
+
+    /// Tells the selector of the device as it is now.
+    fn refine(&mut self, now: Timestamp) {
+        let Some(watched) = self.watched.as_mut().filter(|watched| watched.next_report <= now)
+        else {
+            return;
+        };
+        watched.next_report = now + REFINE_EVERY;
+        if let Some(profile) = watched.refinement.profile() {
+            self.auto.set_device(profile);
+        }
     }
 
     /// What was admitted, bypassing the policy or not.
@@ -86,6 +139,19 @@ impl Engine {
         self.selection = Some(Box::new(Selection::new(auto, base)));
     }
 
+    /// Keeps the device's profile in step with what batches of these directions take, and tells the
+    /// selector of it.
+    pub fn refine(&mut self, profile: &DeviceProfile, directions: &'static [Direction]) {
+        if let Some(selection) = &mut self.selection {
+            selection.watched = Some(Watched {
+                refinement: Refinement::new(profile),
+                directions,
+                under_way: HashMap::new(),
+                next_report: Timestamp(0),
+            });
+        }
+    }
+
     /// Leaves the policies as they are from now on.
     pub fn end_selection(&mut self) -> Option<Auto> {
         self.selection.take().map(|selection| selection.auto)
@@ -128,6 +194,7 @@ impl Engine {
     pub(crate) fn plan_look(&mut self, now: Timestamp) {
         let Some(selection) = &mut self.selection else { return };
         if selection.next_look.is_none_or(|at| at <= now) {
+            selection.refine(now);
             let (queued, in_flight) =
                 (self.scheduler.queued_count(), self.scheduler.in_flight_count());
             selection.next_look = (queued + in_flight > 0).then(|| now + LOOK_EVERY);

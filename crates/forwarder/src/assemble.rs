@@ -22,14 +22,25 @@ use forebay_units::{Bytes, Direction, Nanos};
 
 use crate::Error;
 use crate::rotation::is_rotating;
+use crate::selection::Selection;
 use crate::settings::class::CLASS_PLACES;
+use crate::settings::definition::AUTO;
 use crate::settings::{self, Cost, Level, Settings, Sharing, StoreEngine, StoreKind};
 
 /// The request size at which order matters most, and at which devices are asked whether it does.
 const SMALL_REQUEST: Bytes = Bytes::kib(8);
 
-/// The engine that the settings ask for, its pool, and what its scheduler was made with.
-pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool, Setup), Error> {
+/// What a forwarder works with.
+pub(crate) struct Assembled {
+    pub(crate) engine: Engine,
+    pub(crate) pool: Pool,
+    /// What its selector was made of, under policy `auto`.
+    pub(crate) selection: Option<Selection>,
+}
+
+/// The engine that the settings ask for, with all that belongs to it, and what its scheduler was
+/// made with.
+pub(crate) fn assemble(settings: &Settings) -> Result<(Assembled, Setup), Error> {
     let pool = pool(&settings.pool, &settings.session)?;
     let store = store(settings)?;
     let depth = match settings.store.depth {
@@ -38,9 +49,18 @@ pub(crate) fn engine(settings: &Settings) -> Result<(Engine, Pool, Setup), Error
     };
     let options =
         Options { depth, chunk_bytes: settings.session.chunk_bytes_max, ..Options::default() };
-    let setup = setup(settings)?;
+    let mut setup = setup(settings)?;
+    let selection = settings.is_auto().then(|| Selection::new(settings)).transpose()?;
+    let auto = selection.as_ref().map(|selection| selection.auto(settings, setup.limits.wait_max));
+    if let Some(auto) = &auto {
+        setup.policy = auto.start();
+    }
     let scheduler = scheduler(settings, &setup);
-    Ok((Engine::new(options, scheduler, store, pool.clone()), pool, setup))
+    let mut engine = Engine::new(options, scheduler, store, pool.clone());
+    if let (Some(auto), Some(selection)) = (auto, &selection) {
+        selection.begin(&mut engine, auto, setup.choice());
+    }
+    Ok((Assembled { engine, pool, selection }, setup))
 }
 
 fn pool(settings: &settings::Pool, session: &settings::Session) -> Result<Pool, Error> {
@@ -112,7 +132,7 @@ fn store(settings: &Settings) -> Result<Box<dyn Store>, Error> {
     Ok(Box::new(Faulty::new(store, faults)))
 }
 
-fn profile(name: &str) -> Result<Profile, Error> {
+pub(crate) fn profile(name: &str) -> Result<Profile, Error> {
     Profile::by_name(name)
         .map_err(|error| Error::Setting { key: "store.kind", text: error.to_string() })
 }
@@ -185,13 +205,15 @@ fn device_time(profile: &Profile) -> CostModel {
     CostModel { read: tariff(Direction::Read), write: tariff(Direction::Write) }
 }
 
-/// What the scheduler is made with.
+/// What the scheduler is made with. Under policy `auto` the policy is the selector's to say; until
+/// it does, it is TO.
 pub(crate) fn setup(settings: &Settings) -> Result<Setup, Error> {
     let given = &settings.scheduler;
     let is_by_bytes = given.policy == "hbrr-bytes";
-    let policy: PolicyName = match is_by_bytes {
-        true => PolicyName::Hbrr,
-        false => parse("scheduler.policy", &given.policy)?,
+    let policy: PolicyName = match given.policy.as_str() {
+        "hbrr-bytes" => PolicyName::Hbrr,
+        AUTO => PolicyName::To,
+        name => parse("scheduler.policy", name)?,
     };
     let guard: GuardMode = parse("scheduler.guard", &given.guard)?;
     let wait_max = wait_effective(settings)?;

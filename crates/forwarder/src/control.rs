@@ -20,6 +20,7 @@ const LIVE: &[(&str, &str)] = &[
     ("run_requests_max", "scheduler.run_requests_max"),
     ("batch_bytes_max", "scheduler.batch_bytes_max"),
     ("wait_max", "scheduler.wait_max"),
+    ("pin", "select.pin"),
     ("discipline", "sharing.discipline"),
     ("cost", "sharing.cost"),
     ("quantum_bytes", "sharing.quantum_bytes"),

@@ -20,6 +20,7 @@ mod outgoing;
 mod progress;
 mod rights;
 mod rotation;
+mod selection;
 pub mod settings;
 mod shard;
 mod shared;
@@ -126,13 +127,13 @@ impl Forwarder {
     pub fn bind(settings: &Settings) -> Result<Self, Error> {
         let listeners = listen(settings)?;
         let endpoints = listeners.iter().map(|listener| listener.endpoint().clone()).collect();
-        let (engine, pool, setup) = assemble::engine(settings)?;
+        let (assembled, setup) = assemble::assemble(settings)?;
         let stop = Arc::new(
             eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(Error::System)?,
         );
         let watched = rustix::io::fcntl_dupfd_cloexec(&*stop, 0).map_err(Error::System)?;
         let mut shard =
-            Shard::new(listeners, watched, settings, engine, pool).map_err(Error::System)?;
+            Shard::new(listeners, watched, settings, assembled).map_err(Error::System)?;
         if let Some(path) = &settings.trace.file {
             shard.record(path, settings, &setup).map_err(|error| {
                 let text = format!("{}: {error}; name a file that can be written", path.display());

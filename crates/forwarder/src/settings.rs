@@ -44,6 +44,8 @@ pub struct Settings {
     pub session: Session,
     /// The order of requests.
     pub scheduler: Scheduler,
+    /// How a policy is chosen.
+    pub select: Select,
     /// How users and jobs share.
     pub sharing: Sharing,
     /// What was said about single classes.
@@ -167,6 +169,17 @@ pub struct Scheduler {
     pub queue_requests_max: u32,
 }
 
+/// How policy `auto` chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Select {
+    /// Profile of the device; none finds out.
+    pub device: Option<PathBuf>,
+    /// Where what was learned is kept; none forgets it at the end.
+    pub state: Option<PathBuf>,
+    /// Name of the policy that is used instead, or [`definition::NO_PIN`].
+    pub pin: String,
+}
+
 /// How users and jobs share the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sharing {
@@ -247,6 +260,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether the policy is chosen here.
+    pub fn is_auto(&self) -> bool {
+        self.scheduler.policy == definition::AUTO
+    }
+
     /// Every setting with its value, in the table's order, spelled as a file or a flag would.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         definition::DEFINITIONS.iter().map(|d| (d.key, (d.read)(self).to_string()))
@@ -312,6 +330,7 @@ impl Settings {
                 connections_max: 0,
                 idle_timeout: Nanos::ZERO,
             },
+            select: Select { device: None, state: None, pin: String::new() },
             sharing: Sharing {
                 level: Level::None,
                 discipline: Discipline::Sfq,

@@ -14,8 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::Builder;
 
-use forebay_engine::{Engine, Event};
-use forebay_pool::Pool;
+use forebay_engine::Event;
 use forebay_session::server::Limits;
 use forebay_tape::{Course, Tape};
 use forebay_trace::{Header, Recorder, RecorderOptions, Setup};
@@ -27,6 +26,7 @@ use rustix::io::Errno;
 use slotmap::{Key, KeyData, SlotMap, new_key_type};
 
 use crate::alarm::Alarm;
+use crate::assemble::Assembled;
 use crate::clock::Clock;
 use crate::connection::{Connection, Ending};
 use crate::rights::Rights;
@@ -98,8 +98,7 @@ impl Shard {
         listeners: Vec<Listener>,
         stop: OwnedFd,
         settings: &Settings,
-        engine: Engine,
-        pool: Pool,
+        assembled: Assembled,
     ) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
@@ -109,7 +108,7 @@ impl Shard {
         }
         let alarm = Alarm::new()?;
         epoll::add(&epoll, &alarm, epoll::EventData::new_u64(token::ALARM), readable)?;
-        if let Some(descriptor) = engine.wake().descriptor {
+        if let Some(descriptor) = assembled.engine.wake().descriptor {
             epoll::add(&epoll, descriptor, epoll::EventData::new_u64(token::STORE), readable)?;
         }
         Ok(Self {
@@ -123,7 +122,7 @@ impl Shard {
             limits: settings.session.clone(),
             tcp_control: settings.listen.tcp_control,
             connections: SlotMap::with_key(),
-            shared: Shared::new(engine, pool, SCRATCH_BYTES, settings),
+            shared: Shared::new(assembled, SCRATCH_BYTES, settings),
             unfinished: Vec::new(),
             delivering: Vec::new(),
             touched: Vec::new(),
@@ -206,8 +205,10 @@ impl Shard {
             {
                 crate::log::warn(format_args!("the trace cannot be written and ends here"));
             }
+            self.shared.sharing.save_now_and_then(&self.shared.engine, self.shared.now);
             if self.has_stopped() {
                 self.end_record();
+                self.shared.sharing.save_at_end(&self.shared.engine);
                 return Ok(self.shared.status());
             }
         }

@@ -6,6 +6,7 @@ use forebay_engine::{Engine, Event};
 use forebay_pool::Pool;
 use forebay_units::{ClientId, Timestamp};
 
+use crate::assemble::Assembled;
 use crate::settings::Settings;
 use crate::sharing::Sharing;
 use crate::status::{self, Clients, Status};
@@ -46,13 +47,9 @@ struct Process {
 const READ_SHARE: u64 = 8;
 
 impl Shared {
-    pub(crate) fn new(
-        engine: Engine,
-        pool: Pool,
-        scratch_bytes: usize,
-        settings: &Settings,
-    ) -> Self {
-        let sharing = Sharing::new(settings);
+    pub(crate) fn new(assembled: Assembled, scratch_bytes: usize, settings: &Settings) -> Self {
+        let Assembled { engine, pool, selection } = assembled;
+        let sharing = Sharing::new(settings, selection);
         let options = engine.options();
         Self {
             sharing,
@@ -109,13 +106,18 @@ impl Shared {
         let (queued, in_flight) = self.engine.queued_and_in_flight();
         let store = self.engine.store();
         let (sharing, classes, files) = self.sharing.report(&self.engine, self.now);
+        let selection = self.sharing.selection(&self.engine, self.now);
         Status {
             sharing,
             classes,
             files,
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: self.now.0,
-            policy: self.engine.policy_name().into(),
+            policy: match &selection {
+                None => self.engine.policy_name().into(),
+                Some(selection) => selection.in_force(),
+            },
+            selection,
             store: store.name(),
             store_counters: store
                 .counters()

@@ -15,11 +15,14 @@ use std::os::fd::AsRawFd as _;
 
 use forebay_engine::Engine;
 use forebay_engine::store::OpenHow;
-use forebay_trace::{Adjustment, Named};
+use forebay_select::Part;
+use forebay_trace::{Adjustment, Named, PolicyChoice};
 use forebay_units::{ClassId, FileId, Timestamp};
 
 use crate::assemble;
 use crate::control::{self, Answer};
+use crate::selection::Selection;
+use crate::settings::definition::{AUTO, NO_PIN};
 use crate::settings::{Level, Settings};
 use crate::status;
 
@@ -35,16 +38,19 @@ pub(crate) struct Sharing {
     classes: Classes,
     class_names: Names,
     file_names: Names,
+    /// What policy `auto` is made of, if it has been in charge.
+    selection: Option<Selection>,
 }
 
 impl Sharing {
     /// As the settings say; nobody has been told yet.
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings, selection: Option<Selection>) -> Self {
         Self {
             classes: Classes::new(&settings.sharing, settings.classes.clone()),
             class_names: Names::new(settings.sharing.class_count_max),
             file_names: Names::new(settings.sharing.file_count_max),
             settings: settings.clone(),
+            selection,
         }
     }
 
@@ -57,6 +63,7 @@ impl Sharing {
             .for_each(|text| crate::log::warn(format_args!("{text}")));
         self.tell_users(engine, Timestamp(0));
         self.classes.told_other().iter().for_each(|told| self.tell(engine, Timestamp(0), told));
+        self.pin_all(engine);
     }
 
     /// Somebody has connected: the class that the requests are of.
@@ -102,7 +109,8 @@ impl Sharing {
             return Answer::Wrong("words that are not UTF-8".to_owned());
         };
         let words: Vec<&str> = text.split('\n').filter(|word| !word.is_empty()).collect();
-        match control::changed(&self.settings, &words) {
+        let changed = control::changed(&self.settings, &words);
+        match changed.and_then(|changed| self.prepare(&changed.0).map(|()| changed)) {
             Ok((settings, mut lines)) => {
                 let known = self.settings.classes.warnings();
                 self.change(engine, now, settings);
@@ -114,28 +122,75 @@ impl Sharing {
         }
     }
 
+    /// Sees to what a selector needs, if there is to be one.
+    fn prepare(&mut self, settings: &Settings) -> Result<(), String> {
+        if settings.is_auto() && self.selection.is_none() {
+            let made = Selection::new(settings).map_err(|error| error.to_string())?;
+            self.selection = Some(made);
+        }
+        Ok(())
+    }
+
     fn change(&mut self, engine: &mut Engine, now: Timestamp, settings: Settings) {
         let old = std::mem::replace(&mut self.settings, settings);
-        let new = &self.settings;
-        if old.scheduler != new.scheduler
-            && let Some(setup) = note(assemble::setup(new))
-        {
-            note(engine.adjust(now, &Adjustment::Policy(setup.choice())));
+        if old.scheduler != self.settings.scheduler {
+            self.change_policy(engine, now);
         }
+        let new = &self.settings;
         if old.sharing != new.sharing
             && let Some(sharing) = note(assemble::sharing(new))
         {
             note(engine.adjust(now, &Adjustment::Sharing(sharing)));
         }
         // A policy for all has taken the place of those that single classes had.
-        let told = match old.scheduler != new.scheduler {
-            true => self.classes.all_told(),
-            false => self.classes.change(new.classes.clone()),
-        };
+        let (scheduler, pin) = (&old.scheduler, &old.select.pin);
+        let is_for_all = *scheduler != new.scheduler || *pin != new.select.pin;
+        let changed = self.classes.change(new.classes.clone());
+        let told = if is_for_all { self.classes.all_told() } else { changed };
         told.iter().for_each(|told| self.tell(engine, now, told));
+        self.pin_all(engine);
         if old.classes != self.settings.classes {
             self.tell_users(engine, now);
         }
+    }
+
+    /// Puts the policy in charge that the settings name. A selector begins anew with each change,
+    /// with what was learned.
+    fn change_policy(&mut self, engine: &mut Engine, now: Timestamp) {
+        if let (Some(selection), Some(auto)) = (&mut self.selection, engine.end_selection()) {
+            selection.keep(&auto);
+        }
+        let Some(mut setup) = note(assemble::setup(&self.settings)) else { return };
+        let made = self.selection.as_ref().filter(|_| self.settings.is_auto());
+        let auto = made.map(|made| made.auto(&self.settings, setup.limits.wait_max));
+        if let Some(auto) = &auto {
+            setup.policy = auto.start();
+        }
+        note(engine.adjust(now, &Adjustment::Policy(setup.choice())));
+        if let (Some(made), Some(auto)) = (made, auto) {
+            made.begin(engine, auto, setup.choice());
+        }
+    }
+
+    /// Pins a policy for all requests, where nothing is shared.
+    fn pin_all(&self, engine: &mut Engine) {
+        if self.settings.sharing.level == Level::None {
+            engine.pin(Part::All, self.pinned(None));
+        }
+    }
+
+    /// The policy that a class, or all, is to have instead of one that is chosen.
+    fn pinned(&self, of_class: Option<&String>) -> Option<PolicyChoice> {
+        let own = of_class.filter(|policy| *policy != AUTO);
+        let of_all = Some(&self.settings.select.pin).filter(|policy| *policy != NO_PIN);
+        own.or(of_all).and_then(|policy| self.built(policy))
+    }
+
+    /// What a policy is built with.
+    fn built(&self, policy: &str) -> Option<PolicyChoice> {
+        let mut settings = self.settings.clone();
+        policy.clone_into(&mut settings.scheduler.policy);
+        note(assemble::setup(&settings)).map(|setup| setup.choice())
     }
 
     /// Tells the scheduler about a class.
@@ -143,18 +198,37 @@ impl Sharing {
         let Told { class, share, policy, waits_at_limit } = told;
         engine.answer_at_once(*class, !waits_at_limit);
         note(engine.adjust(now, &Adjustment::Class(*class, Some(*share))));
-        if let Some(policy) = policy {
-            let mut settings = self.settings.clone();
-            settings.scheduler.policy.clone_from(policy);
-            if let Some(setup) = note(assemble::setup(&settings)) {
-                note(engine.adjust(now, &Adjustment::ClassPolicy(*class, setup.choice())));
-            }
+        if self.settings.is_auto() {
+            engine.pin(Part::Class(*class), self.pinned(policy.as_ref()));
+        } else if let Some(choice) = policy.as_ref().and_then(|policy| self.built(policy)) {
+            note(engine.adjust(now, &Adjustment::ClassPolicy(*class, choice)));
         }
     }
 
     fn tell_users(&self, engine: &mut Engine, now: Timestamp) {
         for (user, share) in self.classes.users() {
             note(engine.adjust(now, &Adjustment::Group(user, Some(share))));
+        }
+    }
+
+    /// For the status: which policies are in force, and why; `None` unless they are chosen here.
+    pub(crate) fn selection(&self, engine: &Engine, now: Timestamp) -> Option<status::Selection> {
+        let (selection, auto) = (self.selection.as_ref()?, engine.selector()?);
+        let name = |key| self.class_names.find(key).unwrap_or_else(|| self.classes.rest_name());
+        Some(selection.report(auto, now, |key| name(key).to_owned()))
+    }
+
+    /// Saves what was learned, now and then, and beside the loop.
+    pub(crate) fn save_now_and_then(&mut self, engine: &Engine, now: Timestamp) {
+        if let (Some(selection), Some(auto)) = (&mut self.selection, engine.selector()) {
+            selection.save_now_and_then(now, auto);
+        }
+    }
+
+    /// Saves what was learned.
+    pub(crate) fn save_at_end(&mut self, engine: &Engine) {
+        if let Some(selection) = &mut self.selection {
+            selection.save_at_end(engine.selector());
         }
     }
 

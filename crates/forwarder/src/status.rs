@@ -11,8 +11,10 @@ pub struct Status {
     pub version: String,
     /// How long it has been running.
     pub uptime_ns: u64,
-    /// The scheduling policy.
+    /// The scheduling policy; `auto` with those in force.
     pub policy: String,
+    /// Why; `None` unless the policy is `auto`.
+    pub selection: Option<Selection>,
     /// The store, such as `posix(io_uring)`.
     pub store: String,
     /// The store's own counters, such as `seeks`.
@@ -34,6 +36,101 @@ pub struct Status {
     pub scheduler: Scheduler,
     /// Calls on matching files that clients did *not* send here, by reason, as they reported on leaving.
     pub not_hooked: BTreeMap<String, u64>,
+}
+
+/// How policy `auto` chooses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Selection {
+    /// The device in front of which it chooses, and how that is known.
+    pub device: String,
+    /// Where what was learned is kept.
+    pub state: Option<String>,
+    /// What is in force: for each class, or for all.
+    pub choices: Vec<Choice>,
+}
+
+/// The policy of a class, or of all, and why it is that one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The class; `None` for all.
+    pub class: Option<String>,
+    /// The policy.
+    pub policy: String,
+    /// Why: `start`, `prior`, `explore`, `exploit`, `kill`, `light-load` or `pinned`.
+    pub reason: String,
+    /// What somebody said is to be used.
+    pub pinned: Option<String>,
+    /// What is seen of the requests.
+    pub pattern: Option<Pattern>,
+    /// What the tree was asked, by name.
+    pub features: BTreeMap<String, f64>,
+    /// The leaf of the tree.
+    pub leaf: Option<u64>,
+    /// The questions on the way to it.
+    pub path: Vec<String>,
+    /// What is known of each policy that may be chosen.
+    pub arms: Vec<Arm>,
+    /// The last switches, the newest last.
+    pub switches: Vec<Switch>,
+}
+
+/// What requests have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pattern {
+    /// `contiguous`, `strided` or `random`.
+    pub spatiality: String,
+    /// `small` or `large`, as the application asks.
+    pub size_class: String,
+    /// What most of them do, `read` or `write`.
+    pub direction: String,
+    /// Reads of a thousand.
+    pub reads_permille: u64,
+    /// Files in use.
+    pub files: u64,
+    /// Clients in use.
+    pub clients: u64,
+    /// Sequential streams in use.
+    pub streams: u64,
+    /// Mean length of a request.
+    pub request_bytes: u64,
+    /// Median length of what the application asks for at once.
+    pub application_request_bytes: u64,
+    /// Bytes of a file, the mean.
+    pub file_bytes: u64,
+    /// Of a thousand requests, those that continued a stream.
+    pub hit_permille: u64,
+    /// Of a thousand requests sorted by offset, those that end where the next begins.
+    pub adjacent_permille: u64,
+}
+
+/// What is known of a policy; speeds are in relation to policy TO.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Arm {
+    /// The policy.
+    pub policy: String,
+    /// What is believed.
+    pub speedup: f64,
+    /// Its lower bound.
+    pub speedup_low: f64,
+    /// Its upper bound.
+    pub speedup_high: f64,
+    /// What the training found.
+    pub speedup_prior: f64,
+    /// Blocks of paired epochs in which it was tried here.
+    pub blocks: u64,
+    /// For how long it is not tried any more; 0 if it may be.
+    pub quarantine_left_ns: u64,
+}
+
+/// A change of policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switch {
+    /// How long ago.
+    pub ago_ns: u64,
+    /// To which policy.
+    pub policy: String,
+    /// Why, as for [`Choice`].
+    pub reason: String,
 }
 
 /// A user or a job.
@@ -123,6 +220,20 @@ pub struct Times {
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
+}
+
+impl Selection {
+    /// `auto`, and the policies in force.
+    pub fn in_force(&self) -> String {
+        let mut policies: Vec<&str> =
+            self.choices.iter().map(|choice| choice.policy.as_str()).collect();
+        policies.sort_unstable();
+        policies.dedup();
+        match policies[..] {
+            [] => "auto".to_owned(),
+            _ => format!("auto → {}", policies.join(", ")),
+        }
+    }
 }
 
 impl Account {

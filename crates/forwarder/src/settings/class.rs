@@ -165,7 +165,7 @@ const KEYS: &[ClassKey] = &[
     ClassKey {
         key: "policy",
         kind: Kind::Choice(POLICIES),
-        about: "The order in which its requests leave; scheduler.policy if not said. Not for users.",
+        about: "The order in which its requests leave; scheduler.policy if not said. Where that is auto: any other policy is pinned for the class, and auto chooses again. Not for users.",
         write: |class, value| class.policy = Some(word(value)),
         read: |class| class.policy.clone().map(Value::Text),
     },

@@ -10,7 +10,20 @@ use super::value::{Field, Kind, Value};
 
 /// Names of the policies, as in `scheduler.policy`.
 pub const POLICIES: &[&str] =
-    &["to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "sw", "noop", "hbrr-bytes"];
+    &[AUTO, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "sw", "noop", "hbrr-bytes"];
+
+/// The policy that is another one, as fits what is seen.
+pub const AUTO: &str = "auto";
+
+/// That no policy is pinned.
+pub const NO_PIN: &str = "none";
+
+/// What `select.pin` takes.
+const PINS: &[&str] =
+    &[NO_PIN, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "sw", "noop", "hbrr-bytes"];
+
+/// The policy of whoever says nothing.
+pub const DEFAULT_POLICY: &str = "aioli";
 
 /// Names of the guard modes, as in `scheduler.guard`.
 pub const GUARDS: &[&str] = &["none", "overlap", "client", "file"];
@@ -51,7 +64,7 @@ impl Definition {
 
 /// A row of the table; the key is the path of the field, so the two cannot drift apart.
 macro_rules! row {
-    ($section:ident . $name:ident, $kind:expr, $default:literal, $about:literal) => {
+    ($section:ident . $name:ident, $kind:expr, $default:expr, $about:literal) => {
         Definition {
             key: concat!(stringify!($section), ".", stringify!($name)),
             kind: $kind,
@@ -181,8 +194,8 @@ pub static DEFINITIONS: &[Definition] = &[
     row!(
         scheduler.policy,
         Kind::Choice(POLICIES),
-        "aioli",
-        "The order in which requests leave for the store."
+        DEFAULT_POLICY,
+        "The order in which requests leave for the store; auto chooses one from what is seen, for each class, and forebay why says which and why."
     ),
     row!(
         scheduler.guard,
@@ -231,6 +244,24 @@ pub static DEFINITIONS: &[Definition] = &[
         Kind::Count { min: 64, max: 16_777_216 },
         "65536",
         "Requests in the scheduler at once, over all clients; more wait in front of it, in the order in which they came."
+    ),
+    row!(
+        select.device,
+        Kind::Path,
+        "",
+        "Profile of the device for policy auto, written by forebay probe. None takes the modelled device's, else the one kept of the export root or the current directory, else what the kernel says of the disk."
+    ),
+    row!(
+        select.state,
+        Kind::Path,
+        "",
+        "File in which policy auto keeps what it has learned, read at the start, written every minute and at the end. None forgets it at the end."
+    ),
+    row!(
+        select.pin,
+        Kind::Choice(PINS),
+        NO_PIN,
+        "Policy that is used while policy auto only watches; none lets it choose."
     ),
     row!(
         sharing.level,

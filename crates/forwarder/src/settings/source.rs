@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use forebay_units::Bytes;
 
-use super::class::Ceiling;
-use super::definition::{DEFINITIONS, Definition};
+use super::class::{Ceiling, ClassSettings};
+use super::definition::{AUTO, DEFINITIONS, Definition, NO_PIN};
 use super::{Classes, Cost, Settings};
 
 /// What every environment variable of Forebay begins with.
@@ -275,7 +275,7 @@ fn located(error: &toml::de::Error, text: &str) -> String {
 
 /// What breaks rules that concern two settings at once.
 pub(super) fn faults_together(settings: &Settings) -> Vec<Fault> {
-    let Settings { pool, session, scheduler, sharing, classes, .. } = settings;
+    let Settings { pool, session, scheduler, select, sharing, classes, .. } = settings;
     let mut faults = Vec::new();
     let mut fault = |key: String, value: String, allowed: String| {
         faults.push(Fault { key, value, origin: Origin::Default, allowed });
@@ -286,6 +286,19 @@ pub(super) fn faults_together(settings: &Settings) -> Vec<Fault> {
     for (name, _) in reserved.filter(|_| sharing.cost != Cost::Bytes) {
         let allowed = "none, or sharing.cost = bytes: reservations are bytes a second".to_owned();
         fault(format!("{CLASSES}.{name}.reservation"), "set".to_owned(), allowed);
+    }
+    if !settings.is_auto() {
+        const REMEDY: &str =
+            "or scheduler.policy = auto: with any other there is nothing to choose";
+        if select.pin != NO_PIN {
+            let allowed = format!("{NO_PIN}, {REMEDY}; to use one policy, set scheduler.policy");
+            fault("select.pin".to_owned(), select.pin.clone(), allowed);
+        }
+        let choosing = |class: &ClassSettings| class.policy.as_deref() == Some(AUTO);
+        for (name, _) in classes.entries().filter(|(_, class)| choosing(class)) {
+            let allowed = format!("one of the other policies, {REMEDY}");
+            fault(format!("{CLASSES}.{name}.policy"), AUTO.to_owned(), allowed);
+        }
     }
     let mut require = |holds: bool, key: &str, value: Bytes, allowed: String| {
         if !holds {

@@ -184,8 +184,11 @@ fn the_names_are_those_of_the_scheduler() {
     use forebay_sched::{GuardMode, policies::PolicyName};
     let plain: Vec<String> =
         PolicyName::ALL.iter().map(|name| name.as_str().to_lowercase()).collect();
-    let known: Vec<&str> =
-        definition::POLICIES.iter().copied().filter(|name| *name != "hbrr-bytes").collect();
+    let known: Vec<&str> = definition::POLICIES
+        .iter()
+        .copied()
+        .filter(|name| !["hbrr-bytes", definition::AUTO].contains(name))
+        .collect();
     assert_eq!(plain, known);
     assert!(GuardMode::ALL.iter().map(|mode| mode.as_str()).eq(definition::GUARDS.iter().copied()));
 }
@@ -207,4 +210,26 @@ fn the_scheduler_has_a_place_for_every_class_that_may_be_asked_for() {
         let error = from_toml(&format!("sharing.class_count_max = {beyond}")).unwrap_err();
         assert!(error.to_string().contains(&most.to_string()), "{error}");
     }
+}
+
+#[test]
+fn only_policy_auto_can_be_pinned_or_chosen_for_a_class() {
+    let auto = "scheduler.policy = \"auto\"\n";
+    for text in ["select.pin = \"sjf\"", "[classes.a]\npolicy = \"auto\""] {
+        let error = from_toml(text).unwrap_err().to_string();
+        assert!(error.contains("scheduler.policy = auto"), "{error}");
+        assert!(from_toml(&format!("{auto}{text}")).is_ok(), "{text}");
+    }
+    assert!(from_toml(&format!("{auto}select.pin = \"auto\"")).is_err());
+    assert!(from_toml("select.pin = \"none\"\n[classes.a]\npolicy = \"sjf\"").is_ok());
+}
+
+#[test]
+fn what_can_be_pinned_are_the_policies() {
+    let Kind::Choice(pins) = definition::Definition::find("select.pin").unwrap().kind else {
+        panic!("a choice")
+    };
+    assert_eq!(pins[0], definition::NO_PIN);
+    assert_eq!(pins[1..], definition::POLICIES[1..]);
+    assert_eq!(definition::POLICIES[0], definition::AUTO);
 }

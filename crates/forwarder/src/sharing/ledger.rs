@@ -38,7 +38,7 @@ impl Names {
         self.names.insert(key, name);
     }
 
-    fn find(&self, key: u64) -> Option<&str> {
+    pub(super) fn find(&self, key: u64) -> Option<&str> {
         self.names.get(&key).map(String::as_str)
     }
 }
