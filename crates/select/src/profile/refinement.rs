@@ -186,3 +186,157 @@ fn parts_of(line: &Line, length: Bytes) -> (f64, f64) {
     let time_ns = line.time_ns(length).max(1.0);
     (1.0 / time_ns, length.0 as f64 / time_ns)
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_units::{Nanos, Offset};
+
+    use super::*;
+
+    const READ: Direction = Direction::Read;
+
+    /// A device to learn from: 5 ms to position, 20 ns a byte.
+    fn disk() -> DeviceProfile {
+        DeviceProfile::from_parts(|_, order| match order {
+            Order::Sequential => Curve::line(0.0, 20.0),
+            Order::Random => Curve::line(5e6, 20.0),
+        })
+    }
+
+    fn flat() -> DeviceProfile {
+        DeviceProfile::from_parts(|_, _| Curve::line(100_000.0, 5.0)).with_error(0.5)
+    }
+
+    /// Batches one at a time, as fast as `device` is; every other one sequential.
+    fn run(refinement: &mut Refinement, device: &DeviceProfile, lengths: &[Bytes], batches: usize) {
+        let (mut now, mut start) = (refinement.completed, refinement.completed.0 << 20);
+        for idx in 0..batches {
+            let length = lengths[idx % lengths.len()];
+            let order = if idx % 2 == 1 { Order::Sequential } else { Order::Random };
+            start += if order == Order::Random { 1 << 30 } else { 0 };
+            let batch = refinement.dispatched(now, READ, 7, ByteRange::new(Offset(start), length));
+            assert_eq!(batch.order, order);
+            start += length.0;
+            now = now + device.curve(READ, order).time(length);
+            refinement.completed(now, batch);
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_before_enough_was_seen() {
+        let mut refinement = Refinement::new(&flat());
+        run(&mut refinement, &disk(), &[Bytes::kib(8)], 126);
+        assert_eq!(refinement.profile(), None);
+        run(&mut refinement, &disk(), &[Bytes::kib(8)], 20);
+        assert!(refinement.profile().is_some());
+    }
+
+    #[test]
+    fn a_device_that_is_as_it_was_stays_as_it_was() {
+        let mut refinement = Refinement::new(&disk());
+        run(&mut refinement, &disk(), &[Bytes::kib(8), Bytes::mib(1)], 2_000);
+        let profile = refinement.profile().unwrap();
+        for length in [Bytes::kib(4), Bytes::kib(64), Bytes::mib(8)] {
+            let (before, after) = (disk().ratio(READ, length), profile.ratio(READ, length));
+            assert!((after / before - 1.0).abs() < 0.01, "{length:?}: {before} {after}");
+        }
+        assert_eq!(profile.random_write, disk().random_write, "it was not written to");
+    }
+
+    #[test]
+    fn a_device_that_was_only_assumed_is_learned() {
+        let mut refinement = Refinement::new(&flat());
+        let lengths = [4, 8, 64, 256, 1024].map(Bytes::kib);
+        run(&mut refinement, &disk(), &lengths, 3_000);
+        let profile = refinement.profile().unwrap();
+        for length in lengths {
+            let (true_ratio, found) =
+                (disk().ratio(READ, length), profile.ratio_with_bounds(READ, length));
+            assert!((found.value / true_ratio - 1.0).abs() < 0.1, "{true_ratio} {found:?}");
+            assert!(found.low < true_ratio && true_ratio < found.high, "{true_ratio} {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_length_that_no_batch_has_keeps_its_doubts() {
+        let mut refinement = Refinement::new(&flat());
+        run(&mut refinement, &disk(), &[Bytes::kib(8)], 3_000);
+        let profile = refinement.profile().unwrap();
+        let spread = |length| {
+            let ratio = profile.ratio_with_bounds(READ, length);
+            ratio.high / ratio.low
+        };
+        assert!(spread(Bytes::kib(8)) < 1.2, "{}", spread(Bytes::kib(8)));
+        assert!(spread(Bytes::mib(8)) > 1.5, "{}", spread(Bytes::mib(8)));
+    }
+
+    #[test]
+    fn a_device_that_changes_is_followed() {
+        let mut refinement = Refinement::new(&disk());
+        let twice = DeviceProfile::from_parts(|_, order| match order {
+            Order::Sequential => Curve::line(0.0, 20.0),
+            Order::Random => Curve::line(10e6, 20.0),
+        });
+        run(&mut refinement, &twice, &[Bytes::kib(8)], 8_000);
+        let found = refinement.profile().unwrap().ratio(READ, Bytes::kib(8));
+        let expected = twice.ratio(READ, Bytes::kib(8));
+        assert!((found / expected - 1.0).abs() < 0.1, "{expected} {found}");
+    }
+
+    #[test]
+    fn a_stall_of_a_minute_moves_little() {
+        let mut refinement = Refinement::new(&disk());
+        run(&mut refinement, &disk(), &[Bytes::kib(8)], 2_000);
+        let before = refinement.profile().unwrap().ratio(READ, Bytes::kib(8));
+        let range = ByteRange::new(Offset(1 << 50), Bytes::kib(8));
+        let now = refinement.completed;
+        let batch = refinement.dispatched(now, READ, 7, range);
+        refinement.completed(now + Nanos::secs(60), batch);
+        let after = refinement.profile().unwrap().ratio(READ, Bytes::kib(8));
+        assert!((after / before - 1.0).abs() < 0.01, "{before} {after}");
+    }
+
+    #[test]
+    fn with_several_in_flight_each_has_the_time_since_the_one_before() {
+        let mut refinement = Refinement::new(&disk());
+        let length = Bytes::kib(8);
+        let service = disk().random_read.time(length);
+        let (mut now, mut in_flight) = (Timestamp(0), alloc::collections::VecDeque::new());
+        for idx in 0..1_000_u64 {
+            let range = ByteRange::new(Offset(idx << 30), length);
+            in_flight.push_back(refinement.dispatched(now, READ, 1, range));
+            if in_flight.len() == 8 {
+                now = now + service;
+                refinement.completed(now, in_flight.pop_front().unwrap());
+            }
+        }
+        let found = refinement.profile().unwrap().random_read.time(length);
+        assert!(found.0.abs_diff(service.0) < service.0 / 50, "{service:?} {found:?}");
+    }
+
+    #[test]
+    fn what_continues_another_file_or_the_other_way_is_random() {
+        let mut refinement = Refinement::new(&disk());
+        let mut order = |direction, file, start| {
+            let range = ByteRange::new(Offset(start), Bytes(10));
+            refinement.dispatched(Timestamp(0), direction, file, range).order
+        };
+        assert_eq!(order(READ, 1, 0), Order::Random);
+        assert_eq!(order(READ, 1, 10), Order::Sequential);
+        assert_eq!(order(READ, 2, 20), Order::Random);
+        assert_eq!(order(READ, 2, 30), Order::Sequential);
+        assert_eq!(order(Direction::Write, 2, 40), Order::Random);
+        assert_eq!(order(Direction::Write, 2, 51), Order::Random);
+    }
+
+    #[test]
+    fn a_batch_without_bytes_or_time_says_nothing() {
+        let mut refinement = Refinement::new(&disk());
+        for length in [0, 8192].repeat(200) {
+            let range = ByteRange::new(Offset(0), Bytes(length));
+            let batch = refinement.dispatched(Timestamp(5), READ, 1, range);
+            refinement.completed(Timestamp(5 + u64::from(length == 0)), batch);
+        }
+        assert_eq!(refinement.profile(), None);
+    }
+}
