@@ -1,42 +1,330 @@
-//! The access pattern, from (file, offset, length, operation, client) alone.
+//! The access pattern, from (file, offset, length, operation, client, time) alone.
+//!
+//! Source: the aspects of AGIOS 2015, section 3, and its majority of files (section 4); the paper
+//!         leaves out how they are detected.
+//! Idea:   a *stream* is one client in one file. Its messages form *bursts*: what an application
+//!         asks for at once arrives at once, in any order, and a pause follows (`pauses.rs`). A
+//!         burst's length is a sample of the application's request, and where it begins, seen from
+//!         the end of the one before, a vote: there (contiguous), at a distance that was seen
+//!         before (strided), elsewhere (random). A file is what most votes say, everything is
+//!         what most files are.
+//! Units:  bytes and nanoseconds; windows end when enough votes are in, see [`Detector::arrived`].
+//! Cost:   O(1) an arrival, without allocation: one look at a table of streams, and at the end of
+//!         a burst one at a table of files. About 40 KiB, whatever happens.
+//! Limits: 256 streams and 128 files are followed at a time; more are a sample of them. See
+//!         `docs/patterns.md`.
 
-use forebay_sched::Request;
-use forebay_units::{FileIndex, Timestamp};
+mod distinct;
+mod edges;
+mod files;
+mod pauses;
+mod rows;
+mod streams;
+mod table;
 
-use crate::pattern::Pattern;
+use forebay_sched::{Access, Request};
+use forebay_units::{Bytes, Direction, FileIndex, Nanos, Timestamp};
 
-/// What of the recent past it remembers.
+use self::distinct::Distinct;
+use self::edges::Edges;
+use self::files::{Burst, Counts, File, Vote};
+use self::pauses::Pauses;
+pub use self::rows::Offsets;
+use self::rows::Rows;
+use self::streams::Stream;
+use self::table::Table;
+use crate::pattern::{Pattern, SizeClass, Spatiality};
+
+/// Sets of four streams, and of four files.
+const STREAM_SETS: usize = 64;
+const FILE_SETS: usize = 32;
+/// A window has at least so many votes, and so many of each stream, but no more messages and no
+/// more time than this.
+const VOTES_MIN: u32 = 64;
+const VOTES_A_STREAM: u32 = 2;
+const MESSAGES_MAX: u32 = 1 << 15;
+const WINDOW_MAX: Nanos = Nanos::secs(10);
+/// Votes before there is a pattern at all.
+const VOTES_FIRST: u32 = 16;
+/// The number of the first window: nothing was seen in the two before.
+const FIRST_WINDOW: u16 = 2;
+
+/// What requests look like where the detector stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DetectorOptions {
     /// Requests at least this long are large: the stripe of the data servers.
-    pub stripe: forebay_units::Bytes,
+    pub stripe: Bytes,
+    /// What offsets are seen.
+    pub offsets: Offsets,
 }
 
 /// What was seen of the recent requests.
 #[derive(Clone, Debug)]
-pub struct Detector {}
+pub struct Detector {
+    options: DetectorOptions,
+    streams: Table<Stream, STREAM_SETS>,
+    pauses: Pauses,
+    evidence: Evidence,
+    window: Window,
+    files: Distinct,
+    clients: Distinct,
+    /// When the latest request arrived.
+    latest: Timestamp,
+}
+
+/// What bursts say.
+#[derive(Clone, Debug)]
+struct Evidence {
+    files: Table<File, FILE_SETS>,
+    edges: Edges,
+    rows: Rows,
+    votes: u32,
+}
+
+/// The present stretch of time.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    number: u16,
+    started: Timestamp,
+    messages: u32,
+    streams: u32,
+    /// Streams of the window before.
+    streams_before: u32,
+}
 
 impl Detector {
     /// Nothing was seen yet.
     pub fn new(options: DetectorOptions) -> Self {
-        _ = options;
-        Self {}
+        let evidence = Evidence {
+            files: Table::new(),
+            edges: Edges::new(),
+            rows: Rows::new(options.offsets, options.stripe),
+            votes: 0,
+        };
+        let window = Window {
+            number: FIRST_WINDOW,
+            started: Timestamp(0),
+            messages: 0,
+            streams: 0,
+            streams_before: 0,
+        };
+        Self {
+            options,
+            streams: Table::new(),
+            pauses: Pauses::new(),
+            evidence,
+            window,
+            files: Distinct::new(),
+            clients: Distinct::new(),
+            latest: Timestamp(0),
+        }
     }
 
     /// A request has arrived. O(1).
+    ///
+    /// What moves no data at a known place, like an append or a sync, is not looked at.
+    #[inline]
     pub fn arrived(&mut self, now: Timestamp, request: &Request) {
-        _ = (now, request);
+        let is_read = request.access == Access::Read;
+        if !is_read && request.access != Access::Write || request.range.is_empty() {
+            return;
+        }
+        self.latest = now;
+        let window = &mut self.window;
+        window.messages += 1;
+        if window.is_over(now, self.evidence.votes) {
+            self.turn(now);
+        }
+        let number = self.window.number;
+        let key = u64::from(request.file.0) << 32 | u64::from(request.client.0);
+        let found = self.streams.find(key, number);
+        if found.and_then(|found| found.seen) != Some(number) {
+            self.window.streams += 1;
+            self.files.add(request.file.0);
+            self.clients.add(request.client.0);
+        }
+        let Some(found) = found else { return };
+        let stream = self.streams.at(found.place);
+        let is_new = match stream.pause(now) {
+            Some(pause) => {
+                self.pauses.add(pause);
+                pause > self.pauses.limit()
+            }
+            None => true,
+        };
+        let (start, end) = (request.range.start.0, request.range.end.0);
+        if let Some(burst) = stream.take(start, end, is_read, is_new) {
+            self.evidence.add(request.file, stream, burst, number, self.options.stripe);
+        }
     }
 
-    /// The pattern of everything together, by majority of the files; `None` before enough was seen.
+    /// Another window begins.
+    #[cold]
+    fn turn(&mut self, now: Timestamp) {
+        let window = &mut self.window;
+        *window = Window {
+            number: window.number.wrapping_add(1),
+            started: now,
+            messages: 1,
+            streams: 0,
+            streams_before: window.streams,
+        };
+        self.evidence.votes = 0;
+        self.files.turn();
+        self.clients.turn();
+    }
+
+    /// The pattern of everything together, by majority of the files; `None` before enough was
+    /// seen, and when nothing was seen for ten seconds. O(files that are followed).
     pub fn pattern(&self, now: Timestamp) -> Option<Pattern> {
-        _ = now;
-        None
+        let window = self.window.number;
+        let mut sum = Counts::default();
+        let mut span = 0u64;
+        let mut files = 0;
+        let mut spatialities = Majority::default();
+        let mut size_classes = Majority::default();
+        let mut lengths = Majority::default();
+        for (file, seen) in self.evidence.files.recent(window) {
+            let counts = file.recent(window, seen);
+            sum.add(&counts);
+            files += 1;
+            span = span.saturating_add(file.span().0);
+            if let Some(spatiality) = counts.spatiality() {
+                spatialities.add(spatiality, counts.bytes);
+                size_classes.add(counts.size_class(), counts.bytes);
+                lengths.add(file.length(), counts.bytes);
+            }
+        }
+        if sum.votes() < VOTES_FIRST || self.is_stale(now) {
+            return None;
+        }
+        let counted = Counted {
+            files: self.files.count(),
+            clients: self.clients.count(),
+            streams: self.window.streams.max(self.window.streams_before),
+            file_bytes: Bytes(span / files),
+        };
+        let (spatiality, size_class) = (spatialities.most()?, size_classes.most()?);
+        Some(pattern(&sum, spatiality, size_class, lengths.most()?, &counted))
     }
 
-    /// The pattern of one file.
+    /// The pattern of one file; `None` as for [`pattern`](Self::pattern), and for a file that is
+    /// not followed.
     pub fn pattern_of(&self, now: Timestamp, file: FileIndex) -> Option<Pattern> {
-        _ = (now, file);
-        None
+        let (file, seen) = self.evidence.files.get(u64::from(file.0))?;
+        let counts = file.recent(self.window.number, seen);
+        let spatiality = counts.spatiality()?;
+        if self.is_stale(now) || !table::is_recent(seen, self.window.number) {
+            return None;
+        }
+        let counted = Counted { files: 1, clients: 0, streams: 0, file_bytes: file.span() };
+        Some(pattern(&counts, spatiality, counts.size_class(), file.length(), &counted))
+    }
+
+    fn is_stale(&self, now: Timestamp) -> bool {
+        now - self.latest > WINDOW_MAX
+    }
+}
+
+impl Window {
+    #[inline]
+    fn is_over(&self, now: Timestamp, votes: u32) -> bool {
+        votes >= VOTES_MIN.max(VOTES_A_STREAM * self.streams)
+            || self.messages > MESSAGES_MAX
+            || now - self.started > WINDOW_MAX
+    }
+}
+
+impl Evidence {
+    /// A stream's burst is finished.
+    fn add(
+        &mut self,
+        file: FileIndex,
+        stream: &mut Stream,
+        burst: Burst,
+        window: u16,
+        stripe: Bytes,
+    ) {
+        let Some(found) = self.files.find(u64::from(file.0), window) else { return };
+        let it = self.files.at(found.place);
+        match found.seen {
+            Some(seen) => it.turn(window, seen),
+            None => *it = File::new(self.rows.stripe_of(burst.start)),
+        }
+        if !self.rows.is_whole() {
+            let is_dense = burst.bytes >= burst.end - burst.start;
+            self.rows.learn(it.first_stripe, burst.start, burst.end, is_dense);
+        }
+        let before = core::mem::replace(&mut stream.end_before, burst.end);
+        let (start, end) = (self.rows.local(burst.start), self.rows.local_end(burst.end));
+        let gap = start.wrapping_sub(self.rows.local_end(before));
+        let vote = stream.vote(gap, before == u64::MAX);
+        let continues = vote == Vote::For(Spatiality::Contiguous);
+        let adjacent = self.edges.add(file.0, start, end, continues, window);
+        it.add(&burst, vote, adjacent, stripe);
+        self.votes += u32::from(vote != Vote::None);
+    }
+}
+
+/// What is counted beside the bursts.
+struct Counted {
+    files: u32,
+    clients: u32,
+    streams: u32,
+    file_bytes: Bytes,
+}
+
+fn pattern(
+    sum: &Counts,
+    spatiality: Spatiality,
+    size_class: SizeClass,
+    application_request: Bytes,
+    counted: &Counted,
+) -> Pattern {
+    let reads_permille = sum.reads_permille();
+    Pattern {
+        spatiality,
+        size_class,
+        direction: if reads_permille >= 500 { Direction::Read } else { Direction::Write },
+        reads_permille,
+        files: counted.files,
+        file_bytes: counted.file_bytes,
+        clients: counted.clients,
+        streams: counted.streams,
+        request: sum.request(),
+        application_request,
+        hit_permille: sum.hit_permille(),
+        adjacent_permille: sum.adjacent_permille(),
+    }
+}
+
+/// What most files are; among equally many, what more bytes are in.
+struct Majority<T> {
+    /// With files and bytes.
+    candidates: [Option<(T, u32, u64)>; 8],
+}
+
+impl<T> Default for Majority<T> {
+    fn default() -> Self {
+        Self { candidates: [const { None }; 8] }
+    }
+}
+
+impl<T: Copy + PartialEq> Majority<T> {
+    fn add(&mut self, value: T, bytes: u64) {
+        let place = self.candidates.iter_mut().find(|place| match place {
+            Some((other, ..)) => *other == value,
+            None => true,
+        });
+        // A ninth value of a length is not the most frequent one, or nearly none is.
+        let Some(place) = place else { return };
+        let (_, files, sum) = place.get_or_insert((value, 0, 0));
+        *files += 1;
+        *sum = sum.saturating_add(bytes);
+    }
+
+    fn most(&self) -> Option<T> {
+        let all = self.candidates.iter().flatten();
+        all.max_by_key(|(_, files, bytes)| (*files, *bytes)).map(|(value, ..)| *value)
     }
 }

@@ -39,14 +39,15 @@ pub struct Pattern {
     pub file_bytes: Bytes,
     /// Clients in use.
     pub clients: u32,
-    /// Sequential streams in use.
+    /// Streams in use: a client in a file is one.
     pub streams: u32,
     /// The mean length of a request here.
     pub request: Bytes,
-    /// The median length of what the application asked for at once, as seen here.
+    /// What the application asks for at once, as far as it is seen here: the most frequent length.
     pub application_request: Bytes,
-    /// Of a thousand requests, how many continued a stream.
+    /// Of a thousand requests, how many continued their stream.
     pub hit_permille: u32,
-    /// Of a thousand requests of a window, sorted by offset, how many end where the next begins.
+    /// Of a thousand bursts, how many touch a recent one of another stream of the file: what can
+    /// be merged across clients.
     pub adjacent_permille: u32,
 }

@@ -1,0 +1,109 @@
+//! Which pause between two messages of a stream means that the application asked anew.
+//!
+//! Idea: what an application asks for at once is sent at once, so its messages come at the pace of
+//! links and processors; the next request comes after an answer. A histogram of pauses, in half
+//! octaves, shows both as heaps with an empty valley between them, and the limit is put into it.
+//! Without a valley nothing can be told, and each message counts as a request.
+
+use forebay_units::Nanos;
+
+/// Two buckets an octave, up to 2^40 ns.
+const BUCKETS: usize = 80;
+/// Messages between two looks for the valley.
+const LOOK_EVERY: u16 = 512;
+/// The limit is looked for between 2^10 and 2^18 ns, about 1 and 262 us: quicker than any pause
+/// between requests, and slower than messages that are sent together.
+const SEARCHED: core::ops::Range<usize> = 20..36;
+/// A valley is at least so wide: one and a half octaves.
+const WIDTH_MIN: usize = 3;
+/// And has at most this part of all pauses in each of its buckets.
+const FLOOR_PART: u32 = 256;
+/// Before anything is known, and where all pauses are longer than any that is looked for.
+const FIRST_LIMIT: Nanos = Nanos::micros(50);
+
+#[derive(Clone, Debug)]
+pub(super) struct Pauses {
+    counts: [u16; BUCKETS],
+    until_look: u16,
+    limit: Nanos,
+}
+
+impl Pauses {
+    pub(super) const fn new() -> Self {
+        Self { counts: [0; BUCKETS], until_look: LOOK_EVERY / 4, limit: FIRST_LIMIT }
+    }
+
+    /// Messages that follow each other at most this far apart belong together.
+    pub(super) const fn limit(&self) -> Nanos {
+        self.limit
+    }
+
+    pub(super) fn add(&mut self, pause: Nanos) {
+        let octave = (pause.0 | 2).ilog2();
+        let half = (pause.0 | 2) >> (octave - 1) & 1;
+        let bucket = (2 * octave as usize + half as usize).min(BUCKETS - 1);
+        self.counts[bucket] += 1;
+        self.until_look -= 1;
+        if self.until_look == 0 {
+            self.look();
+        }
+    }
+
+    /// Puts the limit into the widest valley, and forgets half of what was seen.
+    fn look(&mut self) {
+        self.until_look = LOOK_EVERY;
+        let total: u32 = self.counts.iter().map(|count| u32::from(*count)).sum();
+        let floor = total / FLOOR_PART;
+        let mut below = self.counts[..SEARCHED.start].iter().map(|count| u32::from(*count)).sum();
+        // Width and first bucket of the widest valley, and of the one that is being crossed.
+        let (mut widest, mut valley) = ((0, 0), (0, SEARCHED.start));
+        for bucket in SEARCHED {
+            let count = u32::from(self.counts[bucket]);
+            below += count;
+            let is_empty = count <= floor;
+            valley = if is_empty { (valley.0 + 1, valley.1) } else { (0, bucket + 1) };
+            let has_sides = below * 32 >= total && (total - below) * 512 >= total && below < total;
+            if valley.0 > widest.0 && has_sides {
+                widest = valley;
+            }
+        }
+        let is_shorter = |count: u32| count * 32 < total;
+        self.limit = match widest {
+            (width, first) if width >= WIDTH_MIN => Nanos(1 << ((2 * first + width) / 4)),
+            _ if is_shorter(below) => FIRST_LIMIT,
+            _ => Nanos::ZERO,
+        };
+        self.counts.iter_mut().for_each(|count| *count /= 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(pauses: &[(u64, u32)]) -> Nanos {
+        let mut seen = Pauses::new();
+        for _ in 0..200 {
+            for (pause, count) in pauses {
+                (0..*count).for_each(|_| seen.add(Nanos(*pause)));
+            }
+        }
+        seen.limit()
+    }
+
+    #[test]
+    fn the_limit_lies_between_messages_sent_together_and_requests() {
+        let between = |limit: Nanos, low, high| (low..high).contains(&limit.0);
+        assert!(between(limit(&[(5_500, 7), (400_000, 1)]), 6_000, 400_000));
+        assert!(between(limit(&[(5_500, 31), (9_000_000, 1)]), 6_000, 9_000_000));
+        assert!(between(limit(&[(2_000, 1), (30_000, 1)]), 2_001, 30_000));
+        assert!(between(limit(&[(90_000, 3), (4_000_000, 1)]), 90_001, 4_000_000));
+    }
+
+    #[test]
+    fn requests_of_one_message_are_told_apart_whatever_the_pause() {
+        assert!(limit(&[(1_000_000, 1)]) < Nanos(1_000_000));
+        assert!(limit(&[(30_000, 1)]) < Nanos(30_000));
+        assert!(limit(&[(3_000, 1), (3_400, 1), (5_000, 1)]) < Nanos(3_000));
+    }
+}
