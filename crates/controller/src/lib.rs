@@ -38,6 +38,7 @@ mod operation;
 mod options;
 mod pump;
 mod ring;
+mod selection;
 mod shared;
 mod slots;
 mod statistics;

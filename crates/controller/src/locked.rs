@@ -6,7 +6,7 @@ use forebay_sched::{
     Accepted, Access, Admission, Batch, Cancellation, Decision, Request, RequestId, Room,
 };
 use forebay_trace::Traced;
-use forebay_units::{ClassId, FileId, FileIndex, Timestamp};
+use forebay_units::{Bytes, ClassId, FileId, FileIndex, Timestamp};
 
 use crate::active::Active;
 use crate::clock::Ticks;
@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::files::Files;
 use crate::operation::{FileKey, Notice, Submission, Ticket, Turn};
 use crate::ring::{ENTRIES, Ended, Operation};
+use crate::selection::Selection;
 use crate::shared::Shared;
 use crate::slots::{FreeSlots, Name, Stage};
 use crate::statistics::Detail;
@@ -40,6 +41,8 @@ pub(crate) struct Locked {
     pub(crate) turn_ns: u64,
     /// Where the trace goes, if there is one.
     pub(crate) tape: Option<Tape>,
+    /// What chooses the policy, if anything does.
+    pub(crate) selection: Option<Box<Selection>>,
     ticks: Ticks,
     batch: Batch,
     /// Dispatched, but too long for one answer of `poll`.
@@ -93,6 +96,7 @@ impl Locked {
             wanted: None,
             turn_ns: 0,
             tape: None,
+            selection: None,
             ticks: Ticks::default(),
             batch: Batch::new(),
             rest: None,
@@ -225,6 +229,10 @@ impl Locked {
         };
         match self.scheduler.submit(now, request, room) {
             Ok(admission) => {
+                if let Some(selection) = &mut self.selection {
+                    let is_bypassed = matches!(admission, Admission::Bypassed(_));
+                    selection.submitted(now, &request, is_bypassed);
+                }
                 let cell = shared.slots.slot(slot);
                 cell.set_request(admission.id().0);
                 cell.begin(asked.id, Stage::Queued, asked.notice == Notice::Wait);
@@ -250,6 +258,9 @@ impl Locked {
             }
             self.hold_until = None;
         }
+        if let Some(selection) = &mut self.selection {
+            selection.choose(now, &mut self.scheduler);
+        }
         if !self.has_ready() || !self.has_room() {
             return Decided::Nothing;
         }
@@ -258,6 +269,9 @@ impl Locked {
             Decision::Wait { until } => Decided::Wait(until),
             Decision::Idle => Decided::Nothing,
             Decision::Dispatch => {
+                if let Some(selection) = &mut self.selection {
+                    selection.dispatched(now, batch.members());
+                }
                 for accepted in batch.members() {
                     self.give_turn(shared, accepted, active);
                 }
@@ -319,7 +333,11 @@ impl Locked {
     /// Ends the request in a slot, which is in flight.
     pub(crate) fn end(&mut self, shared: &Shared, now: Timestamp, slot: u32, ended: Ended) {
         let request = RequestId(shared.slots.slot(slot).request());
-        let ended = self.scheduler.complete(now, request, ended.moved, ended.errno);
+        let moved = ended.moved;
+        let ended = self.scheduler.complete(now, request, moved, ended.errno);
+        if let (Some(selection), Some(accepted)) = (&mut self.selection, &ended) {
+            selection.ended(now, &accepted.request, moved, true);
+        }
         debug_assert!(ended.is_some(), "only what is in flight is ended");
         shared.slots.free(&mut self.free, slot);
         if let Some(accepted) = ended {
@@ -334,6 +352,9 @@ impl Locked {
         let Some(accepted) = self.scheduler.find(request) else { return Cancellation::Unknown };
         let outcome = self.scheduler.cancel(now, request);
         if outcome == Cancellation::Cancelled {
+            if let Some(selection) = &mut self.selection {
+                selection.ended(now, &accepted.request, Bytes::ZERO, false);
+            }
             shared.slots.free(&mut self.free, slot);
             self.leave_file(accepted.request.file);
             self.note_change(shared);
@@ -347,6 +368,9 @@ impl Locked {
         self.scheduler.drain(now, &mut waiting);
         let turns: Vec<Turn> = waiting.iter().map(|accepted| turn(shared, accepted)).collect();
         for accepted in &waiting {
+            if let Some(selection) = &mut self.selection {
+                selection.ended(now, &accepted.request, Bytes::ZERO, false);
+            }
             shared.slots.free(&mut self.free, accepted.request.tag as u32);
             self.leave_file(accepted.request.file);
         }
