@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 mod args;
+mod asked;
 mod bench;
 mod check;
 mod columns;

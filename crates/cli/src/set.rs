@@ -1,18 +1,12 @@
 //! `forebay set`: changes weights, limits and policies of a running forwarder.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
-use forebay_client::{Connection, Endpoint, Error, Limits, Who};
-use forebay_forwarder::control::Answer;
-use rustix::io::Errno;
 
+use crate::asked::Asked;
 use crate::console::print;
-use crate::failure::{FAILED, Failure, USAGE};
-
-/// A forwarder that does not answer within this is not well: its loop never waits for anything.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::failure::Failure;
 
 fn help() -> String {
     format!(
@@ -51,31 +45,9 @@ pub(crate) struct SetArgs {
 
 /// Tells a forwarder and prints what holds now.
 pub(crate) fn set(args: SetArgs) -> Result<ExitCode, Failure> {
-    let endpoint: Endpoint =
-        args.endpoint.parse().map_err(|error| Failure::new(USAGE, format!("{error}")))?;
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(FAILED, format!("nothing was set at {endpoint}: {error}"))
-    };
-    let who = Who { job: b"", program: b"forebay set" };
-    let limits = Limits { connect: PATIENCE, progress: PATIENCE };
-    let mut connection =
-        Connection::connect(&endpoint, &who, limits).map_err(|error| failed(&error))?;
+    let mut asked = Asked::connect(&args.endpoint, "forebay set", "nothing was set at")?;
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
-    let answer = match connection.control(&words) {
-        Ok(answer) => answer,
-        Err(Error::Errno(Errno::PERM)) => {
-            return Err(failed(
-                &"only root and the user that runs the forwarder may change it, over its Unix socket; \
-                 to let clients on TCP do so, set listen.tcp_control = allow",
-            ));
-        }
-        Err(error) => return Err(failed(&error)),
-    };
-    match serde_json::from_str(&answer).map_err(|error| failed(&error))? {
-        Answer::Set(lines) => {
-            print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Answer::Wrong(text) => Err(Failure::new(USAGE, format!("nothing was set: {text}"))),
-    }
+    let lines = asked.tell(&words)?;
+    print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -7,14 +7,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use forebay_client::{Connection, Endpoint, Limits, Who};
-use forebay_forwarder::Status;
 
+use crate::asked::Asked;
 use crate::console::print;
-use crate::failure::{FAILED, Failure, USAGE};
-
-/// A forwarder that does not answer within this is not well: its loop never waits for anything.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::failure::Failure;
 
 const STATUS_HELP: &str = "\
 First comes who uses the storage most: users and jobs, the heaviest first, then files. Shares are of
@@ -43,39 +39,9 @@ pub(crate) struct StatusArgs {
     pub(crate) watch: Option<u32>,
 }
 
-/// A forwarder to be asked.
-struct Asked {
-    endpoint: Endpoint,
-    connection: Connection,
-}
-
-impl Asked {
-    fn connect(endpoint: &str) -> Result<Self, Failure> {
-        let endpoint: Endpoint =
-            endpoint.parse().map_err(|error| Failure::new(USAGE, format!("{error}")))?;
-        let who = Who { job: b"", program: b"forebay status" };
-        let limits = Limits { connect: PATIENCE, progress: PATIENCE };
-        let connection = Connection::connect(&endpoint, &who, limits)
-            .map_err(|error| failed(&endpoint, &error))?;
-        Ok(Self { endpoint, connection })
-    }
-
-    fn text(&mut self) -> Result<String, Failure> {
-        self.connection.status().map_err(|error| failed(&self.endpoint, &error))
-    }
-
-    fn status(&mut self) -> Result<Status, Failure> {
-        serde_json::from_str(&self.text()?).map_err(|error| failed(&self.endpoint, &error))
-    }
-}
-
-fn failed(endpoint: &Endpoint, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(FAILED, format!("no status from {endpoint}: {error}"))
-}
-
 /// Asks a forwarder and prints its answer.
 pub(crate) fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
-    let mut asked = Asked::connect(&args.endpoint)?;
+    let mut asked = Asked::connect(&args.endpoint, "forebay status", "no status from")?;
     if let Some(seconds) = args.watch {
         watch::watch(&mut asked, Duration::from_secs(u64::from(seconds)), args.json)?;
     } else if args.json {

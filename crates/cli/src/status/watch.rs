@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use forebay_forwarder::Status;
 
-use super::{Asked, table};
+use super::table;
+use crate::asked::Asked;
 use crate::failure::{FAILED, Failure};
 
 /// Home, and erase to the end of the screen (ECMA-48: CUP, ED).
@@ -29,8 +30,7 @@ pub(super) fn watch(asked: &mut Asked, interval: Duration, json: bool) -> Result
     let mut before: Option<Status> = None;
     loop {
         let text = asked.text()?;
-        let now: Status =
-            serde_json::from_str(&text).map_err(|error| super::failed(&asked.endpoint, &error))?;
+        let now: Status = serde_json::from_str(&text).map_err(|error| asked.failed(&error))?;
         let shown = match show {
             Show::Json => text + "\n",
             Show::Screen => {
