@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Measured;
-use super::plan::{Case, POLICIES, SEQUENTIAL};
+use super::plan::{AUTO, Case, FLASH, POLICIES, SEQUENTIAL};
 use crate::chart::{Chart, Series};
 use crate::report::{Report, Row, median};
 use crate::table;
@@ -34,7 +34,20 @@ pub(super) fn report(report: &mut Report, cases: &[Case], measured: &[Measured])
             report.ratio(format!("{key}_over_to_8k"), at_8k);
         }
     }
+    let choosing =
+        DEVICE_PREFIXES.iter().filter_map(|prefix| auto_over_best(report, &sizes, prefix));
+    let choosing: Vec<Choosing> = choosing.collect();
+    let over = |prefix: &str| {
+        let own = choosing.iter().filter(|found| found.prefix == prefix);
+        own.map(|found| found.over).reduce(f64::min)
+    };
+    let (least, disk, flash) =
+        (choosing.iter().map(|found| found.over).reduce(f64::min), over(""), over(SSD));
+    report.ratio("auto_over_best_fixed_min", least);
+    report.ratio("auto_over_best_fixed_min_hdd", disk);
+    report.ratio("auto_over_best_fixed_min_ssd", flash);
     report.notes = losses(report, &sizes);
+    report.notes.extend(choosing.iter().map(Choosing::note));
     report.notes.extend(slow_reference(report, &sizes));
     report.notes.extend(lateness(measured));
 }
@@ -47,7 +60,8 @@ fn rows(case: &Case, measured: &[Measured]) -> Vec<Row> {
     ];
     let of = |policy, value: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
         let own = |result: &&Measured| {
-            result.case.policy == policy && result.case.granularity == case.granularity
+            let Case { device, policy: run, granularity, .. } = result.case;
+            run == policy && granularity == case.granularity && device == case.device
         };
         measured.iter().filter(own).map(value).collect()
     };
@@ -55,6 +69,13 @@ fn rows(case: &Case, measured: &[Measured]) -> Vec<Row> {
         Row::median(name, unit, &parameters, &of(case.policy, value))
     };
     let requests = (case.bytes() / case.granularity.0) as f64;
+    if case.device == FLASH {
+        return vec![
+            row("ssd_throughput", "MB/s", &Measured::throughput),
+            row("ssd_batch_requests", "requests", &|result| requests / result.dispatches()),
+            row("ssd_elapsed", "s", &|result| result.seconds),
+        ];
+    }
     let mut rows = vec![row("throughput", "MB/s", &Measured::throughput)];
     let reference = of(SEQUENTIAL, &Measured::throughput);
     if !reference.is_empty() {
@@ -69,6 +90,42 @@ fn rows(case: &Case, measured: &[Measured]) -> Vec<Row> {
         row("elapsed", "s", &|result| result.seconds),
     ]);
     rows
+}
+
+/// What the names of rows of the device of flash begin with.
+const SSD: &str = "ssd_";
+/// Of every device.
+const DEVICE_PREFIXES: [&str; 2] = ["", SSD];
+
+/// Where policy `auto` was farthest behind the best of the others on a device.
+struct Choosing {
+    prefix: &'static str,
+    over: f64,
+    size: u64,
+    best: &'static str,
+}
+
+impl Choosing {
+    fn note(&self) -> String {
+        let Self { prefix, over, size, best } = self;
+        let device = if *prefix == SSD { "flash" } else { "the disk" };
+        let size = table::bytes(*size as f64);
+        format!("auto on {device}: {over:.2} of the best fixed policy at worst, at {size} ({best})")
+    }
+}
+
+fn auto_over_best(report: &Report, sizes: &[u64], prefix: &'static str) -> Option<Choosing> {
+    let throughput = |size: u64, policy: &str| {
+        let parameters = [("granularity_bytes", size.into()), ("policy", policy.into())];
+        report.value(&format!("{prefix}throughput"), &parameters)
+    };
+    let at = |size: &u64| {
+        let fixed = POLICIES.into_iter().filter(|policy| *policy != AUTO);
+        let fixed = fixed.filter_map(|policy| Some((policy, throughput(*size, policy)?)));
+        let (best, most) = fixed.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Choosing { prefix, over: throughput(*size, AUTO)? / most, size: *size, best })
+    };
+    sizes.iter().filter_map(at).min_by(|a, b| a.over.total_cmp(&b.over))
 }
 
 /// The granularities in the report, rising.
@@ -163,7 +220,7 @@ pub(crate) fn chart(report: &Report) -> Option<Chart> {
         Series { name: name.to_owned(), points: points.collect(), is_reference }
     };
     let mut series = vec![line(SEQUENTIAL, &format!("one sequential {noun}"), true)];
-    let best_first = ["aioli", "hbrr", "mlf", "sjf", "to-agg", "to"];
+    let best_first = [AUTO, "aioli", "hbrr", "mlf", "sjf", "to-agg", "to"];
     series.extend(best_first.iter().map(|policy| line(policy, name(policy), false)));
     Some(Chart {
         title: format!("32 processes {verb} one file in interleaved strides"),
@@ -193,11 +250,16 @@ fn name(policy: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strided::plan::DISK;
     use forebay_units::Bytes;
 
     /// A made-up run at `mbps`.
     fn measured(policy: &'static str, kib: u64, mbps: f64) -> Measured {
-        let case = Case { policy, granularity: Bytes::kib(kib), rounds: 4 };
+        measured_on(DISK, policy, kib, mbps)
+    }
+
+    fn measured_on(device: &'static str, policy: &'static str, kib: u64, mbps: f64) -> Measured {
+        let case = Case { device, policy, granularity: Bytes::kib(kib), rounds: 4 };
         let mut status = forebay_forwarder::status::Status::default();
         // 128 requests, of which 8 went past the policy.
         (status.scheduler.batches, status.scheduler.batched_requests) = (8, 120);
@@ -214,7 +276,8 @@ mod tests {
                     .map(|policy| measured(policy, kib, if policy == "to" { 2.0 } else { 45.0 })),
             );
         }
-        results[12] = measured("aioli", 64, 1.5);
+        let aioli = results.iter_mut().rfind(|result| result.case.policy == "aioli");
+        *aioli.unwrap() = measured("aioli", 64, 1.5);
         let cases: Vec<Case> = results.iter().map(|result| result.case).collect();
         let mut made_up = Report::new("strided-read");
         report(&mut made_up, &cases, &results);
@@ -252,7 +315,35 @@ mod tests {
 
     #[test]
     fn a_loser_is_named_with_its_place() {
-        assert_eq!(made_up().notes, ["aioli loses 25 % to no scheduling at 64 KiB"]);
+        let notes = made_up().notes;
+        assert_eq!(notes[0], "aioli loses 25 % to no scheduling at 64 KiB");
+        assert_eq!(notes.len(), 2, "{notes:?}");
+    }
+
+    #[test]
+    fn the_choice_is_compared_with_the_best_at_each_place_of_each_device() {
+        let on = |device, policy, kib, mbps| measured_on(device, policy, kib, mbps);
+        let results = [
+            on(DISK, "to", 8, 10.0),
+            on(DISK, "sjf", 8, 40.0),
+            on(DISK, AUTO, 8, 39.0),
+            on(DISK, "to", 64, 50.0),
+            on(DISK, "sjf", 64, 40.0),
+            on(DISK, AUTO, 64, 55.0),
+            on(FLASH, "to", 64, 200.0),
+            on(FLASH, "sjf", 64, 150.0),
+            on(FLASH, AUTO, 64, 180.0),
+        ];
+        let cases = results.each_ref().map(|result| result.case);
+        let mut made_up = Report::new("strided-write");
+        report(&mut made_up, &cases, &results);
+        let near = |name: &str, value: f64| (made_up.ratios[name] - value).abs() < 1e-9;
+        assert!(near("auto_over_best_fixed_min_hdd", 39.0 / 40.0), "{:?}", made_up.ratios);
+        assert!(near("auto_over_best_fixed_min_ssd", 0.9));
+        assert!(near("auto_over_best_fixed_min", 0.9));
+        let notes = made_up.notes.join("\n");
+        assert!(notes.contains("auto on flash: 0.90 of the best fixed policy"), "{notes}");
+        assert!(notes.contains("at 64 KiB (to)"), "{notes}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Process *i* takes the blocks *i*, *i* + 32, …, one after another, so that the file is covered
 //! once, and the disk sees 32 interleaved streams. The reference is one process that takes all
 //! blocks in order, through the same path (its forwarder has policy `to`; there is nothing to order).
+//! The same on a device of flash says what policy `auto` is worth where order matters otherwise.
 //!
 //! For every case: a forwarder of its own, the processes with the preload library, the clock from
 //! the opening of the gate to the last process's end, then the forwarder's counters. Connecting
@@ -28,13 +29,10 @@ use crate::{Options, machine, table};
 mod findings;
 mod plan;
 
-use plan::{Case, Extent, PROCESSES};
+use plan::{Case, DISK, Extent, FLASH, PROCESSES};
 
 pub(crate) use findings::chart;
 pub(crate) use plan::order_of_start;
-
-/// The disk of the lab page and of the acceptance figures.
-const PROFILE: &str = "hdd-57";
 
 /// What every file is first filled with; writers use other seeds.
 const SEED: u64 = 1;
@@ -63,16 +61,19 @@ pub(crate) fn run(
     options: &Options,
     track: &mut Track<'_>,
 ) -> Result<Report, Error> {
-    let profile = Profile::by_name(PROFILE).map_err(|error| Error::fix(error.to_string()))?;
+    let summary = |device| {
+        let profile = Profile::by_name(device).map_err(|error| Error::fix(error.to_string()))?;
+        Ok(profile.summary)
+    };
     let extent = if options.quick { Extent::quick() } else { Extent::whole() };
     let repetitions = options.repetitions.unwrap_or(1).max(1);
-    let cases = plan::cases(&extent, &profile, direction);
+    let cases = plan::cases(&extent, direction);
     let file_bytes = cases.iter().map(Case::bytes).max().unwrap_or_default();
     let folder = machine::scratch(file_bytes)?;
     let mut suite = Suite { programs, direction, folder: folder.path(), seed: SEED };
     suite.prepare(file_bytes)?;
 
-    let seconds_of = |case: &Case| case.seconds(&profile, direction);
+    let seconds_of = |case: &Case| case.seconds(direction);
     let seconds: f64 = cases.iter().map(seconds_of).sum();
     track.expect(cases.len() * repetitions, seconds * repetitions as f64);
     let mut measured = Vec::new();
@@ -88,8 +89,10 @@ pub(crate) fn run(
         Direction::Write => "strided-write",
     });
     report.set("processes", PROCESSES);
-    report.set("store", format!("modelled:{PROFILE}"));
-    report.set("device", profile.summary);
+    report.set("store", format!("modelled:{DISK}"));
+    report.set("device", summary(DISK)?);
+    report.set("ssd_store", format!("modelled:{FLASH}"));
+    report.set("ssd_device", summary(FLASH)?);
     report.set("beneath_the_model", machine::file_system(folder.path()));
     report.set("file_bytes", file_bytes);
     report.set("repetitions", repetitions);
@@ -105,8 +108,12 @@ impl Suite<'_> {
 
     /// Makes the file, natively.
     fn prepare(&self, bytes: u64) -> Result<(), Error> {
-        let whole =
-            Case { policy: plan::SEQUENTIAL, granularity: forebay_units::Bytes::mib(1), rounds: 1 };
+        let whole = Case {
+            device: DISK,
+            policy: plan::SEQUENTIAL,
+            granularity: forebay_units::Bytes::mib(1),
+            rounds: 1,
+        };
         let command = self.program("write", SEED, &whole, 0, 1, bytes / whole.granularity.0)?;
         Crew::assemble(vec![command])?.run().map(drop)
     }
@@ -174,7 +181,7 @@ impl Suite<'_> {
         let socket = self.folder.join("socket");
         vec![
             format!("--listen-unix={}", socket.display()),
-            format!("--store-kind=modelled:{PROFILE}"),
+            format!("--store-kind=modelled:{}", case.device),
             format!("--scheduler-policy={policy}"),
         ]
     }
@@ -182,7 +189,7 @@ impl Suite<'_> {
     /// All settings of the forwarders; the policy is the cases'.
     fn settings(&self) -> Result<Value, Error> {
         let mut command = self.programs.forebay()?;
-        command.args(["serve", "--print-settings", &format!("--store-kind=modelled:{PROFILE}")]);
+        command.args(["serve", "--print-settings", &format!("--store-kind=modelled:{DISK}")]);
         let output = command.output().map_err(Error::io("forebay serve"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let pairs = text.lines().filter_map(|line| line.split_once(" = "));
@@ -211,12 +218,14 @@ impl Measured {
 
     fn line(&self) -> String {
         let size = table::bytes(self.case.granularity.0 as f64);
-        format!("{size:>7}  {:10}  {:5.1} MB/s", self.case.policy, self.throughput())
+        let Case { device, policy, .. } = self.case;
+        format!("{device:6}  {size:>7}  {policy:10}  {:5.1} MB/s", self.throughput())
     }
 
     fn raw(&self) -> Value {
         let Self { case, seconds, status } = self;
         json!({
+            "device": case.device,
             "policy": case.policy,
             "granularity_bytes": case.granularity.0,
             "bytes": case.bytes(),
