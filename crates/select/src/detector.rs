@@ -38,14 +38,16 @@ use crate::pattern::{Pattern, SizeClass, Spatiality};
 /// Sets of four streams, and of four files.
 const STREAM_SETS: usize = 64;
 const FILE_SETS: usize = 32;
-/// A window has at least so many votes, and so many of each stream, but no more messages and no
-/// more time than this.
+/// A window has at least so many votes, and so many of each stream, but no more messages.
 const VOTES_MIN: u32 = 64;
 const VOTES_A_STREAM: u32 = 2;
 const MESSAGES_MAX: u32 = 1 << 15;
-const WINDOW_MAX: Nanos = Nanos::secs(10);
+/// What was seen before so long a time without requests is forgotten.
+const IDLE_MAX: Nanos = Nanos::secs(10);
 /// Votes before there is a pattern at all.
 const VOTES_FIRST: u32 = 16;
+/// And before there is one of a file.
+const VOTES_MIN_FILE: u32 = 4;
 /// The number of the first window: nothing was seen in the two before.
 const FIRST_WINDOW: u16 = 2;
 
@@ -85,7 +87,6 @@ struct Evidence {
 #[derive(Clone, Copy, Debug)]
 struct Window {
     number: u16,
-    started: Timestamp,
     messages: u32,
     streams: u32,
     /// Streams of the window before.
@@ -101,13 +102,7 @@ impl Detector {
             rows: Rows::new(options.offsets, options.stripe),
             votes: 0,
         };
-        let window = Window {
-            number: FIRST_WINDOW,
-            started: Timestamp(0),
-            messages: 0,
-            streams: 0,
-            streams_before: 0,
-        };
+        let window = Window { number: FIRST_WINDOW, messages: 0, streams: 0, streams_before: 0 };
         Self {
             options,
             streams: Table::new(),
@@ -129,11 +124,14 @@ impl Detector {
         if !is_read && request.access != Access::Write || request.range.is_empty() {
             return;
         }
-        self.latest = now;
+        let idle = now - core::mem::replace(&mut self.latest, now);
         let window = &mut self.window;
         window.messages += 1;
-        if window.is_over(now, self.evidence.votes) {
-            self.turn(now);
+        if window.is_over(self.evidence.votes) {
+            self.turn();
+        }
+        if idle > IDLE_MAX {
+            (0..2).for_each(|_| self.turn());
         }
         let number = self.window.number;
         let key = u64::from(request.file.0) << 32 | u64::from(request.client.0);
@@ -154,17 +152,19 @@ impl Detector {
         };
         let (start, end) = (request.range.start.0, request.range.end.0);
         if let Some(burst) = stream.take(start, end, is_read, is_new) {
+            if burst.messages == streams::MESSAGES_MAX {
+                self.pauses.no_end();
+            }
             self.evidence.add(request.file, stream, burst, number, self.options.stripe);
         }
     }
 
     /// Another window begins.
     #[cold]
-    fn turn(&mut self, now: Timestamp) {
+    fn turn(&mut self) {
         let window = &mut self.window;
         *window = Window {
             number: window.number.wrapping_add(1),
-            started: now,
             messages: 1,
             streams: 0,
             streams_before: window.streams,
@@ -213,7 +213,7 @@ impl Detector {
     pub fn pattern_of(&self, now: Timestamp, file: FileIndex) -> Option<Pattern> {
         let (file, seen) = self.evidence.files.get(u64::from(file.0))?;
         let counts = file.recent(self.window.number, seen);
-        let spatiality = counts.spatiality()?;
+        let spatiality = counts.spatiality().filter(|_| counts.votes() >= VOTES_MIN_FILE)?;
         if self.is_stale(now) || !table::is_recent(seen, self.window.number) {
             return None;
         }
@@ -222,16 +222,14 @@ impl Detector {
     }
 
     fn is_stale(&self, now: Timestamp) -> bool {
-        now - self.latest > WINDOW_MAX
+        now - self.latest > IDLE_MAX
     }
 }
 
 impl Window {
     #[inline]
-    fn is_over(&self, now: Timestamp, votes: u32) -> bool {
-        votes >= VOTES_MIN.max(VOTES_A_STREAM * self.streams)
-            || self.messages > MESSAGES_MAX
-            || now - self.started > WINDOW_MAX
+    fn is_over(&self, votes: u32) -> bool {
+        votes >= VOTES_MIN.max(VOTES_A_STREAM * self.streams) || self.messages > MESSAGES_MAX
     }
 }
 

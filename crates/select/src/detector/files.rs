@@ -4,8 +4,6 @@ use forebay_units::Bytes;
 
 use crate::pattern::{SizeClass, Spatiality};
 
-/// Votes below which a file is not classified.
-const VOTES_MIN: u32 = 4;
 /// Of a file's bytes, the part in bursts of a stripe or more from which on its requests are large:
 /// of requests above a stripe that do not begin at one, some pieces are shorter.
 const LARGE_PART: u64 = 3;
@@ -61,11 +59,11 @@ impl Counts {
         self.bytes_large = self.bytes_large.saturating_add(other.bytes_large);
     }
 
-    /// What most votes say, if there are enough.
+    /// What most votes say, if there are any.
     pub(super) fn spatiality(&self) -> Option<Spatiality> {
         let most = self.contiguous.max(self.strided).max(self.random);
-        match self.votes() {
-            votes if votes < VOTES_MIN => None,
+        match most {
+            0 => None,
             _ if most == self.contiguous => Some(Spatiality::Contiguous),
             _ if most == self.strided => Some(Spatiality::Strided),
             _ => Some(Spatiality::Random),

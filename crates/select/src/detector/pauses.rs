@@ -3,7 +3,8 @@
 //! Idea: what an application asks for at once is sent at once, so its messages come at the pace of
 //! links and processors; the next request comes after an answer. A histogram of pauses, in half
 //! octaves, shows both as heaps with an empty valley between them, and the limit is put into it.
-//! Without a valley nothing can be told, and each message counts as a request.
+//! Where pauses on both sides of the limit run into each other, or no end of a burst comes at all,
+//! nothing can be told, and each message counts as a request.
 
 use forebay_units::Nanos;
 
@@ -18,7 +19,7 @@ const SEARCHED: core::ops::Range<usize> = 20..36;
 const WIDTH_MIN: usize = 3;
 /// And has at most this part of all pauses in each of its buckets.
 const FLOOR_PART: u32 = 256;
-/// Before anything is known, and where all pauses are longer than any that is looked for.
+/// Before anything is known.
 const FIRST_LIMIT: Nanos = Nanos::micros(50);
 
 #[derive(Clone, Debug)]
@@ -30,7 +31,7 @@ pub(super) struct Pauses {
 
 impl Pauses {
     pub(super) const fn new() -> Self {
-        Self { counts: [0; BUCKETS], until_look: LOOK_EVERY / 4, limit: FIRST_LIMIT }
+        Self { counts: [0; BUCKETS], until_look: LOOK_EVERY, limit: FIRST_LIMIT }
     }
 
     /// Messages that follow each other at most this far apart belong together.
@@ -39,22 +40,25 @@ impl Pauses {
     }
 
     pub(super) fn add(&mut self, pause: Nanos) {
-        let octave = (pause.0 | 2).ilog2();
-        let half = (pause.0 | 2) >> (octave - 1) & 1;
-        let bucket = (2 * octave as usize + half as usize).min(BUCKETS - 1);
-        self.counts[bucket] += 1;
+        self.counts[bucket(pause)] += 1;
         self.until_look -= 1;
         if self.until_look == 0 {
             self.look();
         }
     }
 
+    /// Messages followed each other without end: pauses tell nothing, until there is a valley.
+    pub(super) fn no_end(&mut self) {
+        self.limit = Nanos::ZERO;
+    }
+
     /// Puts the limit into the widest valley, and forgets half of what was seen.
     fn look(&mut self) {
         self.until_look = LOOK_EVERY;
-        let total: u32 = self.counts.iter().map(|count| u32::from(*count)).sum();
+        let sum = |counts: &[u16]| counts.iter().map(|count| u32::from(*count)).sum::<u32>();
+        let total = sum(&self.counts);
         let floor = total / FLOOR_PART;
-        let mut below = self.counts[..SEARCHED.start].iter().map(|count| u32::from(*count)).sum();
+        let mut below = sum(&self.counts[..SEARCHED.start]);
         // Width and first bucket of the widest valley, and of the one that is being crossed.
         let (mut widest, mut valley) = ((0, 0), (0, SEARCHED.start));
         for bucket in SEARCHED {
@@ -67,14 +71,24 @@ impl Pauses {
                 widest = valley;
             }
         }
-        let is_shorter = |count: u32| count * 32 < total;
-        self.limit = match widest {
-            (width, first) if width >= WIDTH_MIN => Nanos(1 << ((2 * first + width) / 4)),
-            _ if is_shorter(below) => FIRST_LIMIT,
-            _ => Nanos::ZERO,
-        };
+        if let (width, first) = widest
+            && width >= WIDTH_MIN
+        {
+            self.limit = Nanos(1 << ((2 * first + width) / 4));
+        } else {
+            let below = sum(&self.counts[..bucket(self.limit)]);
+            if below * 32 >= total && (total - below) * 32 >= total {
+                self.limit = Nanos::ZERO;
+            }
+        }
         self.counts.iter_mut().for_each(|count| *count /= 2);
     }
+}
+
+fn bucket(pause: Nanos) -> usize {
+    let octave = (pause.0 | 2).ilog2();
+    let half = (pause.0 | 2) >> (octave - 1) & 1;
+    (2 * octave as usize + half as usize).min(BUCKETS - 1)
 }
 
 #[cfg(test)]
@@ -103,7 +117,10 @@ mod tests {
     #[test]
     fn requests_of_one_message_are_told_apart_whatever_the_pause() {
         assert!(limit(&[(1_000_000, 1)]) < Nanos(1_000_000));
-        assert!(limit(&[(30_000, 1)]) < Nanos(30_000));
-        assert!(limit(&[(3_000, 1), (3_400, 1), (5_000, 1)]) < Nanos(3_000));
+        assert!(limit(&[(30_000, 1), (40_000, 1), (55_000, 1), (70_000, 1)]) < Nanos(30_000));
+        let mut endless = Pauses::new();
+        endless.no_end();
+        (0..5_000).for_each(|_| endless.add(Nanos(3_000)));
+        assert_eq!(endless.limit(), Nanos::ZERO);
     }
 }

@@ -8,7 +8,7 @@ use crate::pattern::Spatiality;
 /// Distances that are remembered: strides across stripes have a period of a few.
 const GAPS: usize = 3;
 /// A burst ends here if nothing else ends it.
-const MESSAGES_MAX: u16 = 4096;
+pub(super) const MESSAGES_MAX: u16 = 1024;
 /// "There was none."
 const NONE: u64 = u64::MAX;
 
