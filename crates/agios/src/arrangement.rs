@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use forebay_controller::{Controller, Delivery, Options};
+use forebay_controller::{Controller, Delivery, Options, Selection, Storage};
 use forebay_sched::policies::aioli::AioliSettings;
 use forebay_sched::policies::mlf::{MlfGrowth, MlfSettings};
 use forebay_sched::policies::sw::SwSettings;
@@ -52,6 +52,10 @@ impl Queues {
 impl Arrangement {
     /// For `queues` queue ids as the program gave them.
     pub(crate) fn of(config: &Config, queues: u32) -> Result<Self, Failure> {
+        let settings = policy_settings(config);
+        let storage = if config.is_rotating { Storage::Disk } else { Storage::Flash };
+        let is_chosen = config.algorithm == Algorithm::Auto;
+        let selection = is_chosen.then(|| Selection::new(storage, settings));
         let name = match config.algorithm {
             Algorithm::Noop => return Ok(Self { controller: None, queues: Queues::Unused }),
             Algorithm::Mlf => PolicyName::Mlf,
@@ -61,6 +65,7 @@ impl Arrangement {
             Algorithm::Sw => PolicyName::Sw,
             // Inside a queue AGIOS's two sharing algorithms know arrival only.
             Algorithm::To | Algorithm::Twins | Algorithm::Wfq => PolicyName::To,
+            Algorithm::Auto => selection.as_ref().map_or(PolicyName::To, Selection::start),
         };
         let options = Options {
             scheduler: SchedulerOptions {
@@ -74,7 +79,6 @@ impl Arrangement {
             depth: config.in_flight_max as usize,
             ..Options::default()
         };
-        let settings = policy_settings(config);
         let policy = move || build(name, &settings);
         let controller = match sharing(config, queues)? {
             None => Controller::new(&options, policy(), Delivery::Poll),
@@ -83,6 +87,10 @@ impl Arrangement {
             }
         };
         let controller = controller.map_err(|error| cannot_start(&error, error.into()))?;
+        if selection.is_some() {
+            let begun = controller.choose("policy", "auto", selection, |_, _| Some(()));
+            begun.map_err(|error| cannot_start(&error, error.into()))?;
+        }
         for (queue, weight) in (0..).zip(&config.weights) {
             set_weight(&controller, ClassId(queue), *weight)?;
         }

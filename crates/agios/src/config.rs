@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) queue_requests_max: u32,
     /// `forebay.in_flight_max`: most requests that are with the program.
     pub(crate) in_flight_max: u32,
+    /// `forebay.rotating`: whether the storage has an arm that moves.
+    pub(crate) is_rotating: bool,
 }
 
 /// What to write traces with.
@@ -159,7 +161,8 @@ impl Config {
             group.is_set("wfq_conf");
             None
         };
-        // These tell an algorithm that chooses others how to; there is none, here as in AGIOS 2.
+        // These tell AGIOS's own algorithms that choose others how to; the one here goes by what it
+        // measures.
         group.integer("performance_values", 5, 0..=i64::from(i32::MAX), "", false);
         group.integer("select_algorithm_period", -1, -1..=i64::from(i32::MAX), "ms", false);
         group.integer("select_algorithm_min_reqnumber", 1, 0..=i64::from(i32::MAX), "", false);
@@ -173,6 +176,7 @@ impl Config {
         let queue_requests_max =
             group.integer("queue_requests_max", 1 << 20, 1..=1 << 24, "requests", false);
         let in_flight_max = group.integer("in_flight_max", 1 << 16, 1..=1 << 20, "requests", false);
+        let is_rotating = group.boolean("rotating", true);
         group.leave();
 
         let weights = wfq_conf.map(|path| load_weights(&path, queues)).transpose();
@@ -189,6 +193,7 @@ impl Config {
             trace: trace.map(|trace| Trace { buffer: Bytes::kib(unsigned(buffer)), ..trace }),
             queue_requests_max: u32::try_from(queue_requests_max).ok()?,
             in_flight_max: u32::try_from(in_flight_max).ok()?,
+            is_rotating,
         })
     }
 }

@@ -248,8 +248,9 @@ struct forebay_options {
      */
     size_t size;
     /**
-     * A policy's name (NOOP, TO, TO-agg, SJF, MLF, aIOLi, HBRR, SW), or the path, with a slash, of a
-     * shared library that has `forebay_policy`. Default: "TO-agg".
+     * A policy's name (NOOP, TO, TO-agg, SJF, MLF, aIOLi, HBRR, SW), `auto` for whichever fits the
+     * requests, or the path, with a slash, of a shared library that has `forebay_policy`. Default:
+     * "TO-agg".
      */
     const char *policy;
     /**
@@ -738,8 +739,8 @@ int forebay_drain(struct forebay *controller, int64_t timeout_ns);
 int forebay_take_back(struct forebay *controller, forebay_back_fn on_back, void *user);
 
 /**
- * Changes a setting while the controller works: `policy` (a name, or a path with a slash), `depth`,
- * or a parameter; forebay(3) lists them.
+ * Changes a setting while the controller works: `policy` (a name, or a path with a slash), `device`
+ * (`disk` or `flash`, for policy `auto`), `depth`, or a parameter; forebay(3) lists them.
  */
 int forebay_set(struct forebay *controller, const char *key, const char *value);
 
@@ -773,7 +774,7 @@ int forebay_read_counters(struct forebay *controller,
                           size_t size);
 
 /**
- * Writes counters, classes and accounts as JSON, ended by a zero byte, if `size` bytes are enough.
+ * Writes counters, classes, accounts and why policy `auto` has chosen as it has, as JSON, ended by a zero byte, if `size` bytes are enough.
  * Returns how many bytes are needed, the zero byte included: if more than `size`, nothing was written.
  */
 int forebay_statistics(struct forebay *controller,

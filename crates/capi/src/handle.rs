@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forebay_controller::{
-    Controller, Delivery, Detail, FileKey, Hint, Notice, Options, Submission, Ticket,
+    Controller, Delivery, Detail, FileKey, Hint, Notice, Options, Storage, Submission, Ticket,
 };
 use forebay_sched::policies::aioli::AioliSettings;
 use forebay_sched::sharing::{
@@ -26,6 +26,7 @@ use crate::delivery::CallBacks;
 use crate::failure::Failure;
 use crate::outside::Outside;
 use crate::settings::{Choice, Settings, number};
+use crate::statistics;
 
 /// One scheduler and what belongs to it. Any number of threads may use one, and a process may have
 /// any number of them.
@@ -84,6 +85,9 @@ impl forebay {
                 Controller::with_classes(&within_controller, classes, settings.source()?, delivery)?
             }
         };
+        if let Some(selection) = settings.selection() {
+            controller.choose("policy", policy, Some(selection), |_, _| Some(()))?;
+        }
         let this = Box::new(Self {
             controller,
             settings: Mutex::new((0, settings)),
@@ -154,17 +158,18 @@ impl forebay {
             }
             is_latest
         };
+        let selection = after.selection();
         if !self.has_classes {
             let mut policy = Some(after.policy()?);
             // The old policy is dropped by nobody who holds a lock.
-            let old = self.controller.configure(key, value, |scheduler, now| {
+            let old = self.controller.choose(key, value, selection, |scheduler, now| {
                 keep(after)
                     .then(|| policy.take().map(|policy| scheduler.switch_policy(now, policy)))
             })?;
             return Ok(old.is_some());
         }
         let source = after.source()?;
-        let switched = self.controller.configure(key, value, |scheduler, now| {
+        let switched = self.controller.choose(key, value, selection, |scheduler, now| {
             keep(after).then(|| scheduler.switch_policies(now, source))
         })?;
         switched.transpose().map_err(class_failure).map(|done| done.is_some())
@@ -181,8 +186,15 @@ impl forebay {
             Choice::Outside(outside) if state.policy_fault.is_none() => outside.name().to_owned(),
             // It is replaced for its fault, with classes at least in one of them.
             Choice::Outside(_) => PolicyName::To.to_string(),
-            Choice::Known(_) => state.policy.to_owned(),
+            Choice::Known(_) | Choice::Auto => state.policy.to_owned(),
         })
+    }
+
+    /// Everything that can be said in numbers, as JSON.
+    pub(crate) fn statistics(&self) -> Result<String, Failure> {
+        let why = self.controller.why()?;
+        let state = self.controller.snapshot(Detail::Accounts)?;
+        Ok(statistics::text(&state, &self.policy_name()?, why.as_ref()))
     }
 
     pub(crate) fn set_class(
@@ -365,7 +377,7 @@ fn read_settings(options: &forebay_options, policy: &str) -> Result<Settings, Fa
         aioli: AioliSettings { quantum_bytes, quantum_bytes_min, ..aioli },
         ..PolicySettings::from(limits)
     };
-    let settings = Settings { choice: Choice::read(policy)?, parameters };
+    let settings = Settings { choice: Choice::read(policy)?, device: Storage::Disk, parameters };
     settings.check()?;
     Ok(settings)
 }

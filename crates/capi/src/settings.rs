@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use forebay_controller::{Selection, Storage};
 use forebay_sched::policies::aioli::SynchronousWait;
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::policies::mlf::MlfGrowth;
@@ -21,12 +22,16 @@ const SECOND: u64 = 1_000_000_000;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) choice: Choice,
+    /// What is behind the service, for policy `auto`.
+    pub(crate) device: Storage,
     pub(crate) parameters: PolicySettings,
 }
 
 /// Which policy.
 #[derive(Clone)]
 pub(crate) enum Choice {
+    /// What fits the requests.
+    Auto,
     Known(PolicyName),
     Outside(Arc<Outside>),
 }
@@ -37,11 +42,25 @@ impl Choice {
         if text.contains('/') {
             return Ok(Self::Outside(Arc::new(Outside::load(text)?)));
         }
+        if text.eq_ignore_ascii_case(AUTO) {
+            return Ok(Self::Auto);
+        }
         text.parse().map(Self::Known).map_err(|unknown| {
             Failure::invalid(format_args!(
-                "policy = {text}: {unknown}, or the path of a library, with a slash"
+                "policy = {text}: {unknown}, or auto, or the path of a library, with a slash"
             ))
         })
+    }
+}
+
+const AUTO: &str = "auto";
+
+/// The storage of that name.
+fn storage(text: &str) -> Result<Storage, Failure> {
+    match text {
+        "disk" => Ok(Storage::Disk),
+        "flash" => Ok(Storage::Flash),
+        _ => Err(Failure::invalid(format_args!("device = {text}: not disk or flash"))),
     }
 }
 
@@ -91,6 +110,8 @@ impl Settings {
         let mut changed = self.clone();
         if key == "policy" {
             changed.choice = Choice::read(value)?;
+        } else if key == "device" {
+            changed.device = storage(value)?;
         } else {
             let known = PARAMETERS.iter().find(|parameter| parameter.0 == key);
             let Parameter(_, least, most, set) = known.ok_or_else(|| unknown(key))?;
@@ -123,9 +144,19 @@ impl Settings {
         })
     }
 
+    /// What chooses the policy, if it is to be chosen.
+    pub(crate) fn selection(&self) -> Option<Selection> {
+        let is_chosen = matches!(self.choice, Choice::Auto);
+        is_chosen.then(|| Selection::new(self.device, self.parameters))
+    }
+
     /// A policy so made, with nothing queued.
     pub(crate) fn policy(&self) -> Result<Box<dyn Policy>, Failure> {
         match &self.choice {
+            Choice::Auto => {
+                let start = Selection::new(self.device, self.parameters).start();
+                Ok(build(start, &self.parameters))
+            }
             Choice::Known(name) => Ok(build(*name, &self.parameters)),
             Choice::Outside(outside) => Ok(self.checked(outside.policy()?)),
         }
@@ -158,7 +189,7 @@ pub(crate) fn number(key: &str, value: &str, least: u64, most: u64) -> Result<u6
 fn unknown(key: &str) -> Failure {
     let keys: Vec<&str> = PARAMETERS.iter().map(|parameter| parameter.0).collect();
     Failure::invalid(format_args!(
-        "{key}: no such setting; one of policy, depth, {}",
+        "{key}: no such setting; one of policy, device, depth, {}",
         keys.join(", ")
     ))
 }
@@ -169,7 +200,7 @@ mod tests {
 
     fn settings() -> Settings {
         let choice = Choice::Known(PolicyName::To);
-        Settings { choice, parameters: PolicySettings::default() }
+        Settings { choice, device: Storage::Disk, parameters: PolicySettings::default() }
     }
 
     #[test]
@@ -200,9 +231,13 @@ mod tests {
     #[test]
     fn a_failure_names_key_value_and_remedy() {
         let message = |key, value| format!("{:?}", settings().with(key, value).err().unwrap());
-        assert!(message("depht", "1").contains("depht: no such setting; one of policy, depth"));
+        assert!(
+            message("depht", "1").contains("depht: no such setting; one of policy, device, depth")
+        );
         assert!(message("wait_ns", "-1").contains("wait_ns = -1: not a whole number from 0 to"));
         assert!(message("policy", "fifo").contains("policy = fifo: unknown policy; one of TO"));
+        assert!(message("policy", "fifo").contains("or auto, or the path"));
+        assert!(message("device", "tape").contains("device = tape: not disk or flash"));
         assert!(message("run_bytes_max", "8388608").contains("change batch_bytes_max first"));
     }
 }

@@ -2,6 +2,7 @@
 
 use forebay_controller::Snapshot;
 use forebay_sched::ClassStats;
+use forebay_select::{ArmReport, FEATURES, Switch, SwitchReason, Why};
 use forebay_stats::{Account, ClassAccount, Histogram, Ranked};
 use forebay_units::{Nanos, Timestamp};
 use serde_json::{Value, json};
@@ -39,8 +40,9 @@ fn fault(of: &Snapshot) -> Option<String> {
     of.policy_fault.map(|fault| fault.to_string())
 }
 
-/// Everything: counters, classes, and accounts by class and file if they are kept.
-pub(crate) fn text(of: &Snapshot, policy: &str) -> String {
+/// Everything: counters, classes, accounts by class and file if they are kept, and why the policy is
+/// what it is if it is chosen.
+pub(crate) fn text(of: &Snapshot, policy: &str, why: Option<&Why>) -> String {
     let counters = counters(of);
     let mut all = json!({
         "policy": policy,
@@ -64,6 +66,9 @@ pub(crate) fn text(of: &Snapshot, policy: &str) -> String {
         "policy_switches": counters.switches,
         "files_now": counters.files_now,
     });
+    if let Some(why) = why {
+        all["selection"] = selection(why, of.taken);
+    }
     if !of.classes.is_empty() {
         all["classes"] = of.classes.iter().map(class).collect();
     }
@@ -75,6 +80,51 @@ pub(crate) fn text(of: &Snapshot, policy: &str) -> String {
         all["accounts_of_other_files"] = account(&accounts.files.other);
     }
     all.to_string()
+}
+
+fn selection(why: &Why, now: Timestamp) -> Value {
+    let features = why.features.map(|features| {
+        FEATURES.iter().map(|one| (one.as_str().to_owned(), features.get(*one).into())).collect()
+    });
+    let arm = |arm: &ArmReport| {
+        json!({
+            "policy": arm.policy.as_str(),
+            "speedup": arm.speedup,
+            "speedup_low": arm.speedup_low,
+            "speedup_high": arm.speedup_high,
+            "speedup_trained": arm.speedup_prior,
+            "blocks": arm.blocks,
+            "quarantine_left_ns": arm.quarantined_until.map_or(0, |until| until.0.saturating_sub(now.0)),
+        })
+    };
+    let switched = |(at, switch): &(Timestamp, Switch)| {
+        json!({
+            "ago_ns": now.0.saturating_sub(at.0),
+            "policy": switch.policy.as_str(),
+            "reason": reason(switch.reason),
+        })
+    };
+    json!({
+        "policy": why.policy.as_str(),
+        "reason": reason(why.reason),
+        "features": features.map_or(Value::Null, Value::Object),
+        "leaf": why.leaf.as_ref().map(|(index, _)| index),
+        "path": why.leaf.as_ref().map(|(_, path)| path),
+        "arms": why.arms.iter().map(arm).collect::<Vec<_>>(),
+        "switches": why.switches.iter().map(switched).collect::<Vec<_>>(),
+    })
+}
+
+fn reason(reason: SwitchReason) -> &'static str {
+    match reason {
+        SwitchReason::Start => "start",
+        SwitchReason::Prior => "prior",
+        SwitchReason::Explore => "explore",
+        SwitchReason::Exploit => "exploit",
+        SwitchReason::Kill => "kill",
+        SwitchReason::LightLoad => "light-load",
+        SwitchReason::Pinned => "pinned",
+    }
 }
 
 fn rows<V>(rows: &[Ranked<V>], value: impl Fn(&Ranked<V>) -> Value) -> Value {

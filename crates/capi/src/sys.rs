@@ -325,8 +325,8 @@ pub unsafe extern "C" fn forebay_take_back(
     })
 }
 
-/// Changes a setting while the controller works: `policy` (a name, or a path with a slash), `depth`,
-/// or a parameter; forebay(3) lists them.
+/// Changes a setting while the controller works: `policy` (a name, or a path with a slash), `device`
+/// (`disk` or `flash`, for policy `auto`), `depth`, or a parameter; forebay(3) lists them.
 ///
 /// # Safety
 /// `controller` is null or valid; `key` and `value` are null or C strings.
@@ -438,7 +438,7 @@ pub unsafe extern "C" fn forebay_read_counters(
     })
 }
 
-/// Writes counters, classes and accounts as JSON, ended by a zero byte, if `size` bytes are enough.
+/// Writes counters, classes, accounts and why policy `auto` has chosen as it has, as JSON, ended by a zero byte, if `size` bytes are enough.
 /// Returns how many bytes are needed, the zero byte included: if more than `size`, nothing was written.
 ///
 /// # Safety
@@ -455,8 +455,7 @@ pub unsafe extern "C" fn forebay_statistics(
         if buffer.is_null() && size > 0 {
             return Err(null("buffer"));
         }
-        let state = this.controller().snapshot(Detail::Accounts)?;
-        let text = statistics::text(&state, &this.policy_name()?);
+        let text = this.statistics()?;
         let needed = text.len() + 1;
         if needed <= size {
             // SAFETY: `buffer` is good for `size` bytes, and no more are needed.

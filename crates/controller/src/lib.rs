@@ -52,4 +52,5 @@ pub use operation::{
     Batch, Deliver, Delivery, FileKey, Hint, Notice, Outcome, Submission, Ticket, Turn,
 };
 pub use options::Options;
+pub use selection::{Selection, Storage};
 pub use statistics::{Detail, Snapshot};

@@ -4,21 +4,74 @@
 //! neither happens no other policy could do better, so nobody is woken for it. One selector chooses
 //! for all classes together: what a class has learned would hold its place for ever.
 
-use forebay_sched::{Accepted, PolicySettings, Request, build, source};
-use forebay_select::{Auto, Part, Switch, Why};
+use forebay_device::Profile;
+use forebay_prior::default_tree;
+use forebay_sched::{Accepted, PolicyName, PolicySettings, Request, Scheduler, build, source};
+use forebay_select::profile::Order;
+use forebay_select::{Auto, AutoOptions, DeviceProfile, Part, Switch, Why};
 use forebay_trace::Traced;
 use forebay_units::{Bytes, Timestamp};
 
 use crate::controller::Controller;
 use crate::error::Error;
 
+/// From this size on a request counts as large: the stripe that the tree was trained with.
+const STRIPE: Bytes = Bytes::kib(32);
+
+/// How far storage may be from what it is taken for: by half, as a standard error.
+const STORAGE_ERROR: f64 = 0.5;
+
+/// What carries requests out, as far as somebody who embeds a controller knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// It has an arm that moves.
+    Disk,
+    /// It has none.
+    Flash,
+}
+
+impl Storage {
+    /// What it is taken for.
+    fn profile(self) -> DeviceProfile {
+        let name = if self == Self::Disk { "hdd-57" } else { "ssd" };
+        let model = Profile::by_name(name).expect("both are among the models");
+        let times = DeviceProfile::of_model(|direction, order, length| match order {
+            Order::Sequential => model.sequential_time(direction, length),
+            Order::Random => model.random_time(direction, length),
+        });
+        times.with_error(STORAGE_ERROR)
+    }
+}
+
 /// A selector, and what its policies are built with.
-pub(crate) struct Selection {
+pub struct Selection {
     auto: Auto,
     settings: PolicySettings,
 }
 
 impl Selection {
+    /// One that has seen nothing yet, in front of this storage.
+    pub fn new(storage: Storage, settings: PolicySettings) -> Self {
+        let auto = Auto::new(AutoOptions {
+            device: storage.profile(),
+            tree: default_tree(),
+            stripe: STRIPE,
+            by_class: false,
+            wait_max: settings.limits.wait_max,
+        });
+        Self { auto, settings }
+    }
+
+    /// The policy that it begins with.
+    pub fn start(&self) -> PolicyName {
+        self.auto.start()
+    }
+
+    /// Begins with what another one has learned.
+    fn follow(&mut self, other: &Self) {
+        self.auto.restore(&other.auto.learned());
+    }
+
     /// A request was accepted.
     pub(crate) fn submitted(&mut self, now: Timestamp, request: &Request, is_bypassed: bool) {
         self.auto.submitted(now, request);
@@ -69,16 +122,36 @@ impl Selection {
 }
 
 impl Controller {
-    /// Has a selector choose the policy from now on, for all classes together, and builds what it
-    /// chooses with `settings`. With `None` the policy stays the one that it is. The selector must
-    /// not be one that tells classes apart; the controller must have the policy that it begins with.
+    /// Changes something at the scheduler as [`configure`](Self::configure) does and, unless that
+    /// answers `None`, has `selection` choose the policy from then on, for all classes together; with
+    /// what was learned so far. Without a selection the policy stays as `change` leaves it.
+    /// `change` is to put the policy in charge that the selector begins with.
     ///
     /// # Errors
     /// Only those of every call: [`Error::Forked`], [`Error::Broken`].
-    pub fn choose(&self, auto: Option<Auto>, settings: PolicySettings) -> Result<(), Error> {
+    pub fn choose<R>(
+        &self,
+        key: &str,
+        value: &str,
+        selection: Option<Selection>,
+        change: impl FnOnce(&mut Scheduler, Timestamp) -> Option<R>,
+    ) -> Result<Option<R>, Error> {
         self.check_process()?;
-        let selection = auto.map(|auto| Box::new(Selection { auto, settings }));
-        self.change(|locked, _| core::mem::replace(&mut locked.selection, selection)).map(drop)
+        let mut selection = selection.map(Box::new);
+        let (changed, old) = self.change(|locked, now| {
+            let changed =
+                locked.scheduler.change(now, key, value, |scheduler| change(scheduler, now));
+            if changed.is_some() {
+                if let (Some(new), Some(old)) = (&mut selection, &locked.selection) {
+                    new.follow(old);
+                }
+                core::mem::swap(&mut locked.selection, &mut selection);
+            }
+            (changed, selection)
+        })?;
+        // Not under the lock.
+        drop(old);
+        Ok(changed)
     }
 
     /// Why the policy is what it is; `None` unless it is chosen.

@@ -21,11 +21,13 @@ pub(crate) enum Algorithm {
     Twins,
     /// Shares by weights, one a queue id.
     Wfq,
+    /// One of MLF, aIOLi, SJF, TO and TO-agg, as fits what is seen.
+    Auto,
 }
 
 impl Algorithm {
     /// All of them, in the order of AGIOS's documentation.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Mlf,
         Self::Aioli,
         Self::Sjf,
@@ -35,6 +37,7 @@ impl Algorithm {
         Self::Noop,
         Self::Twins,
         Self::Wfq,
+        Self::Auto,
     ];
 
     /// The name in the configuration file.
@@ -49,23 +52,22 @@ impl Algorithm {
             Self::Noop => "NOOP",
             Self::Twins => "TWINS",
             Self::Wfq => "WFQ",
+            Self::Auto => "DYN_TREE",
         }
     }
 
     /// The algorithm of that name, or what is wrong with it and what to do.
     pub(crate) fn parse(name: &[u8]) -> Result<Self, String> {
+        if name == OTHER_AUTO.as_bytes() {
+            return Ok(Self::Auto);
+        }
         let found = Self::ALL.into_iter().find(|algorithm| algorithm.name().as_bytes() == name);
         found.ok_or_else(|| {
             let text = name.escape_ascii();
             let names = Self::ALL.map(Self::name).join(", ");
-            if AUTOMATIC.iter().any(|automatic| automatic.as_bytes() == name) {
-                return format!(
-                    "\"{text}\" chooses among algorithms at run time, which is not built; name one of {names}"
-                );
-            }
-            let near = Self::ALL.iter().find(|algorithm| {
-                algorithm.name().as_bytes().eq_ignore_ascii_case(name)
-            });
+            let near = Self::ALL
+                .iter()
+                .find(|algorithm| algorithm.name().as_bytes().eq_ignore_ascii_case(name));
             match near {
                 Some(near) => format!("\"{text}\" is written \"{}\"", near.name()),
                 None => format!("\"{text}\" is no algorithm; name one of {names}"),
@@ -74,8 +76,9 @@ impl Algorithm {
     }
 }
 
-/// The algorithms of AGIOS's first version that choose another one.
-const AUTOMATIC: [&str; 2] = ["DYN_TREE", "ARMED_BANDIT"];
+/// AGIOS's first version had two algorithms that choose others; here a tree says where to begin, and
+/// a bandit goes on from there, whichever is named.
+const OTHER_AUTO: &str = "ARMED_BANDIT";
 
 #[cfg(test)]
 mod tests {
@@ -89,6 +92,7 @@ mod tests {
         let complaint = |name: &str| Algorithm::parse(name.as_bytes()).unwrap_err();
         assert!(complaint("aioli").contains("is written \"aIOLi\""));
         assert!(complaint("CFQ").contains("name one of MLF, aIOLi"));
-        assert!(complaint("ARMED_BANDIT").contains("not built; name one of"));
+        assert_eq!(Algorithm::parse(b"ARMED_BANDIT"), Ok(Algorithm::Auto));
+        assert!(complaint("dyn_tree").contains("is written \"DYN_TREE\""));
     }
 }

@@ -53,6 +53,7 @@ fn a_file_of_agios_is_read_whole_and_in_its_units() {
         trace: None,
         queue_requests_max: 1 << 20,
         in_flight_max: 1 << 16,
+        is_rotating: true,
     };
     assert_eq!(loaded, Loaded { config: expected, remarks: vec![] });
 }
@@ -114,9 +115,12 @@ fn bad_values_are_refused_with_line_key_value_and_remedy() {
     }
     assert!(complaint("trace = false").contains("lacks default_algorithm; name one of MLF"));
     assert!(complaint("default_algorithm = 3").contains("is an integer; write a name"));
-    assert!(
-        complaint("default_algorithm = \"DYN_TREE\"").contains("which is not built; name one of")
-    );
+    for name in ["DYN_TREE", "ARMED_BANDIT"] {
+        let text =
+            options(&format!("default_algorithm = \"{name}\"")) + "forebay: { rotating = false }";
+        let config = parse(&text).unwrap().config;
+        assert_eq!((config.algorithm, config.is_rotating), (Algorithm::Auto, false));
+    }
     assert!(complaint("default_algorithm = \"WFQ\"").contains("lacks wfq_conf; write a path"));
     assert!(parse("").unwrap_err().to_string().contains("has no group library_options"));
     assert!(parse("library_options = 1").unwrap_err().to_string().contains("write a group"));

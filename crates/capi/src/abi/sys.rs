@@ -167,8 +167,9 @@ pub type forebay_back_fn =
 pub struct forebay_options {
     /// `sizeof(struct forebay_options)`, by which versions are told apart.
     pub size: usize,
-    /// A policy's name (NOOP, TO, TO-agg, SJF, MLF, aIOLi, HBRR, SW), or the path, with a slash, of a
-    /// shared library that has `forebay_policy`. Default: "TO-agg".
+    /// A policy's name (NOOP, TO, TO-agg, SJF, MLF, aIOLi, HBRR, SW), `auto` for whichever fits the
+    /// requests, or the path, with a slash, of a shared library that has `forebay_policy`. Default:
+    /// "TO-agg".
     pub policy: *const c_char,
     /// `FOREBAY_DELIVER_...`. Default: by calling back.
     pub delivery: u32,

@@ -293,7 +293,7 @@ static void settings_and_classes(void)
     CHECK(forebay_set(controller, "aioli.quantum_bytes", "65536") == 0);
     CHECK(forebay_set(controller, "depth", "0") == -EINVAL && forebay_set(controller, "wait_ns", "soon") == -EINVAL);
     CHECK(forebay_set(controller, "dpeth", "1") == -EINVAL);
-    CHECK(strstr(forebay_message(), "dpeth: no such setting; one of policy, depth") != NULL);
+    CHECK(strstr(forebay_message(), "dpeth: no such setting; one of policy, device, depth") != NULL);
     CHECK(forebay_share_init(&share, sizeof share) == 0);
     CHECK(forebay_set_class(controller, 1, &share) == -EINVAL);
     CHECK(strstr(forebay_message(), "does not share") != NULL);
@@ -345,8 +345,43 @@ static void settings_and_classes(void)
     CHECK(forebay_set_class(controller, 1, NULL) == 0 && forebay_destroy(controller) == 0);
 }
 
+/* Which policy is in charge while it is chosen, with and without classes, and why. */
+static void a_chosen_policy(uint32_t sharing)
+{
+    static char text[65536];
+    struct forebay_options options;
+    struct forebay *controller;
+    forebay_options_init(&options, sizeof options);
+    options.on_batch = on_batch;
+    options.user = &seen_count;
+    options.policy = "auto";
+    options.sharing = sharing;
+    CHECK(forebay_create(&options, &controller) == 0);
+    CHECK(forebay_set(controller, "device", "flash") == 0 && forebay_set(controller, "wait_ns", "1000") == 0);
+    CHECK(forebay_set(controller, "device", "tape") == -EINVAL);
+    CHECK(strstr(forebay_message(), "device = tape: not disk or flash") != NULL);
+    for (int round = 0; round < 600; round++) {
+        struct forebay_request asked = request(round, FOREBAY_WRITE, round * 65536);
+        seen_count = 0;
+        CHECK(forebay_submit(controller, &asked, NULL) == 0 && seen_count == 1);
+        CHECK(forebay_complete(controller, seen[0].ticket, 4096) == 0);
+    }
+    CHECK(forebay_statistics(controller, text, sizeof text) < (int)sizeof text);
+    CHECK(strstr(text, "\"selection\":{") && strstr(text, "\"requests_completed\":600"));
+    CHECK(strstr(text, "\"reason\":\""));
+    CHECK(forebay_set(controller, "policy", "SJF") == 0);
+    CHECK(forebay_statistics(controller, text, sizeof text) < (int)sizeof text);
+    CHECK(!strstr(text, "\"selection\"") && strstr(text, "\"policy\":\"SJF\""));
+    CHECK(forebay_set(controller, "policy", "AUTO") == 0);
+    CHECK(forebay_statistics(controller, text, sizeof text) < (int)sizeof text);
+    CHECK(strstr(text, "\"selection\":{"));
+    CHECK(forebay_destroy(controller) == 0);
+}
+
 int main(void)
 {
+    a_chosen_policy(FOREBAY_SHARE_NONE);
+    a_chosen_policy(FOREBAY_SHARE_SFQ);
     null_and_size();
     bad_options();
     ranges_and_tickets();
