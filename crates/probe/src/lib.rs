@@ -1,20 +1,43 @@
 //! Measures a device on a file of it, and keeps what was found.
+//!
+//! ```text
+//! probe(path) ─► Place, Access      what the path is, and how to reach the device
+//!            ─► One                 one call at a time at a store: the real one, or a model's
+//!            ─► measure             runs of sequential and random reads and writes ─► Points
+//!            ─► Record              points, and the curves through them (a DeviceProfile) ─► Cache
+//! ```
+//!
+//! Whoever schedules asks [`load_for`], and where nothing was measured takes [`assumed`].
 
+mod cache;
+mod clock;
 mod error;
+mod identity;
 mod known;
+mod measure;
+mod one;
+mod probe;
+mod record;
+mod test_file;
 
 use std::path::Path;
 
 use forebay_select::DeviceProfile;
 
+pub use cache::{Cache, load_record};
+pub use clock::{Clock, RealClock};
 pub use error::{Error, ErrorKind};
+pub use identity::Identity;
 pub use known::{assumed, of_model};
+pub use measure::{Extent, LENGTHS, Options, Point, Progress, SPAN_MIN, Subject, measure, profile};
+pub use probe::{BUDGET_MIN, ProbeOptions, probe};
+pub use record::{RECORD_BYTES_MAX, Record, operation};
+pub use test_file::Access;
 
 /// The profile of the device on which `path` is, if it was probed on this machine.
 ///
 /// # Errors
-/// If there is one that cannot be read.
+/// If the path does not exist, or there is a profile that cannot be read.
 pub fn load_for(path: &Path) -> Result<Option<DeviceProfile>, Error> {
-    std::fs::metadata(path).map_err(|error| Error::fix(format!("{}: {error}", path.display())))?;
-    Ok(None)
+    Ok(load_record(path)?.map(|record| *record.profile()))
 }

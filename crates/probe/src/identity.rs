@@ -1,0 +1,191 @@
+//! Which device a path is on: a key that stays the same over restarts and mounts.
+//!
+//! For a block device its number, model and serial number as `/sys/dev/block` has them (a partition
+//! is its disk); for any other file system what `/proc/self/mountinfo` says is mounted there.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use forebay_device::{Medium, Profile};
+use rustix::fs::{major, makedev, minor};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Longer names and keys are cut off.
+const TEXT_MAX: usize = 256;
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// What tells it from all others of this machine.
+    pub key: String,
+    /// What people call it.
+    pub name: String,
+    /// Whether it has something that turns, as far as the kernel knows.
+    pub is_rotating: Option<bool>,
+}
+
+/// What of a block device's attributes tells it from another one that has its number later.
+const MARKS: [&str; 8] = [
+    "device/model",
+    "device/serial",
+    "serial",
+    "wwid",
+    "device/wwid",
+    "dm/uuid",
+    "md/uuid",
+    "size",
+];
+
+impl Identity {
+    /// Of the device that a path is on.
+    ///
+    /// # Errors
+    /// If the path does not exist.
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        let metadata = fs::metadata(path)
+            .map_err(|error| Error::fix(format!("{}: {error}", path.display())))?;
+        let number = metadata.dev();
+        Ok(Self::of_block(number).unwrap_or_else(|| Self::of_mount(number)))
+    }
+
+    /// Of a device model, which is the same everywhere.
+    pub fn of_model(model: &Profile) -> Self {
+        Self {
+            key: format!("model {}", model.name),
+            name: format!("modelled {}", model.name),
+            is_rotating: Some(matches!(model.medium, Medium::Disk(_))),
+        }
+    }
+
+    /// The name of its file in a cache: what of its key a file name may have, and a sum of all of it.
+    pub fn file_name(&self) -> String {
+        // FNV-1a (Fowler, Noll, Vo), 64 bits.
+        let sum = self.key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        let fits = |c: &char| c.is_ascii_alphanumeric();
+        let head: String = self.name.chars().filter(fits).take(32).collect();
+        format!("{head}-{sum:016x}.json")
+    }
+
+    fn of_block(number: u64) -> Option<Self> {
+        let node = PathBuf::from(format!("/sys/dev/block/{}:{}", major(number), minor(number)));
+        let node = node.canonicalize().ok()?;
+        let disk = if node.join("partition").exists() { node.parent()?.to_owned() } else { node };
+        let read = |name: &str| {
+            let text = fs::read_to_string(disk.join(name)).ok()?;
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        let kernel_name = disk.file_name()?.to_string_lossy().into_owned();
+        let mut key = format!("block {}", read("dev")?);
+        for mark in MARKS {
+            if let Some(value) = read(mark) {
+                key.push_str(&format!(" {mark}={value}"));
+            }
+        }
+        // A loop device is what it lies on; its number is the next one's tomorrow.
+        if let Some(file) = read("loop/backing_file") {
+            let place = fs::metadata(&file).map_or((0, 0), |it| (it.dev(), it.ino()));
+            key.push_str(&format!(" loop={file} {}:{}", place.0, place.1));
+        }
+        let name = match read("device/model") {
+            Some(model) => format!("{kernel_name} ({model})"),
+            None => kernel_name,
+        };
+        let is_rotating = read("queue/rotational").map(|text| text == "1");
+        Some(Self { key: cut(key), name: cut(name), is_rotating })
+    }
+
+    /// File systems without a device of their own: on a network, in memory, of several devices.
+    fn of_mount(number: u64) -> Self {
+        let device = format!("{}:{}", major(number), minor(number));
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let Some(mount) = mounts.lines().find_map(|line| Mount::parse(line, &device)) else {
+            let key = format!("device {device}");
+            return Self { name: key.clone(), key, is_rotating: None };
+        };
+        // Btrfs has a number of its own and says which device it is on.
+        if let Ok(metadata) = fs::metadata(mount.source) {
+            if metadata.file_type().is_block_device() {
+                let number = metadata.rdev();
+                let number = makedev(major(number), minor(number));
+                if let Some(block) = Self::of_block(number) {
+                    return block;
+                }
+            }
+        }
+        // A server's export is itself wherever it is mounted; what is only called `tmpfs` is not.
+        let key = if mount.source.contains([':', '/']) {
+            format!("mount {} {}", mount.kind, mount.source)
+        } else {
+            format!("mount {} {} {}", mount.kind, mount.source, mount.point)
+        };
+        let name = format!("{} {}", mount.kind, mount.source);
+        Self { key: cut(key), name: cut(name), is_rotating: None }
+    }
+}
+
+/// A line of mountinfo (`proc_pid_mountinfo(5)`).
+struct Mount<'a> {
+    point: &'a str,
+    kind: &'a str,
+    source: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    /// The line, if it is of that device.
+    fn parse(line: &'a str, device: &str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(2);
+        if before.next()? != device {
+            return None;
+        }
+        let point = before.nth(1)?;
+        let mut after = after.split(' ');
+        Some(Self { point, kind: after.next()?, source: after.next()? })
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(TEXT_MAX) {
+        text.truncate(at);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_files_of_a_file_system_are_on_one_device() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let one = Identity::of(folder.path()).unwrap();
+        assert_eq!(one, Identity::of(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap());
+        assert!(!one.key.is_empty() && one.file_name().ends_with(".json"));
+    }
+
+    #[test]
+    fn what_is_not_on_a_block_device_is_what_is_mounted() {
+        let process = Identity::of(Path::new("/proc/self")).unwrap();
+        assert!(process.key.starts_with("mount proc"), "{process:?}");
+        assert_eq!(process.is_rotating, None);
+        let line = "36 35 0:98 /mnt1 /mnt2 rw,noatime master:1 - nfs4 host:/export rw,vers=4";
+        let mount = Mount::parse(line, "0:98").unwrap();
+        assert_eq!((mount.point, mount.kind, mount.source), ("/mnt2", "nfs4", "host:/export"));
+        assert!(Mount::parse(line, "0:9").is_none() && Mount::parse("", "0:9").is_none());
+    }
+
+    #[test]
+    fn a_file_name_is_plain_and_tells_keys_apart() {
+        let of = |key: &str| {
+            let name = "../sda (a/b c)".to_owned();
+            Identity { key: key.to_owned(), name, is_rotating: None }.file_name()
+        };
+        assert!(of("a").starts_with("sdaabc-") && !of("a").contains(['/', ' ']), "{}", of("a"));
+        assert_ne!(of("a"), of("b"));
+    }
+}
