@@ -63,6 +63,11 @@ impl Active {
         Some(Self { turns, batches, woken, is_alarm: false })
     }
 
+    /// How many requests are to be delivered or woken.
+    pub(crate) fn decided_count(&self) -> usize {
+        self.turns.len() + self.woken.len()
+    }
+
     /// The turns since the last batch are one, unless all of them are waited for.
     pub(crate) fn end_batch(&mut self, kind: Kind) {
         self.batches.push((kind, self.turns.len()));

@@ -75,6 +75,11 @@ impl Ticks {
         self.passed
     }
 
+    /// The latest time that was told.
+    pub(crate) fn latest(&self) -> Timestamp {
+        self.latest
+    }
+
     /// Whether the length of a tick is known.
     pub(crate) fn are_known(&self) -> bool {
         self.tick > 0

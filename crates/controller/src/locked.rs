@@ -37,7 +37,7 @@ pub(crate) struct Locked {
     pub(crate) has_answered: bool,
     /// Somebody has left word that the statistics are wanted.
     pub(crate) wanted: Option<Detail>,
-    /// Mean time of a turn of the loop, call-back included, in nanoseconds.
+    /// Mean time of a request in the loop, call-back included, in nanoseconds.
     pub(crate) turn_ns: u64,
     /// Where the trace goes, if there is one.
     pub(crate) tape: Option<Tape>,
@@ -105,6 +105,11 @@ impl Locked {
 
     pub(crate) fn now(&mut self, shared: &Shared) -> Timestamp {
         self.ticks.now(&shared.clock)
+    }
+
+    /// Whether somebody has had the lock after the time that [`now`](Self::now) last told the caller.
+    pub(crate) fn was_held_after(&self, told: Timestamp) -> bool {
+        self.ticks.latest() > told
     }
 
     /// Does what threads have left, at most one round of each ring; how much others have submitted.

@@ -39,13 +39,14 @@ use crate::shared::Shared;
 /// How long a caller dispatches for others before the alarm's thread takes over.
 const TURN_MAX: Nanos = Nanos::millis(5);
 
-/// Up to this mean time of a turn, other threads leave everything to the one that dispatches:
-/// for them to take the lock in its short absences would cost all of them more.
-const SLOW: Nanos = Nanos::micros(5);
+/// Up to this mean time of a request's turn, other threads leave everything to the one that dispatches:
+/// for them to take the lock in its short absences would cost all of them more, since what is known of
+/// each request would move from one processor to the other, at about a microsecond.
+const SLOW: Nanos = Nanos::micros(2);
 
-/// How many batches a loop that others rely on decides under one lock. Those behind a call-back
-/// that is suddenly slow wait for it.
-const BATCHES_AT_ONCE: usize = 16;
+/// With so many requests, or its first batch, a loop that others rely on lets go of the lock. Those
+/// behind a call-back that is suddenly slow wait for it.
+const REQUESTS_AT_ONCE: usize = 16;
 
 /// How long those wait at most who left something to a loop whose call-back then takes long.
 const WATCH: Nanos = Nanos::millis(2);
@@ -125,7 +126,7 @@ impl Controller {
             let is_quick = locked.turn_ns <= SLOW.0;
             let more = locked.more_at(now);
             self.unlock(locked, active);
-            let batches = active.batches.len().max(1) as u64;
+            let requests = active.turns.len().max(1) as u64;
             if decided == Decided::Dispatch {
                 if !active.turns.is_empty() && !attending.is_on() {
                     let more = if shared.has_left() { Some(now) } else { more };
@@ -149,12 +150,13 @@ impl Controller {
             }
             let Some(again) = self.lock_again(&mut attending, active)? else { return Ok(()) };
             locked = again;
+            let had_company = locked.was_held_after(now);
             let before = core::mem::replace(&mut now, locked.now(shared));
             let taken = locked.take_along(shared, now);
-            let turn_ns = (now - before).0 / batches;
+            let turn_ns = (now - before).0 / requests;
             locked.turn_ns = (locked.turn_ns * 7 + turn_ns.min(SLOW.0 * 8)) / 8;
             let is_quick = locked.turn_ns <= SLOW.0;
-            let is_sought = taken > 0 && self.dispatches_by_itself();
+            let is_sought = (taken > 0 || had_company) && self.dispatches_by_itself();
             let attends = attending.is_on()
                 || (is_quick
                     && is_sought
@@ -167,7 +169,7 @@ impl Controller {
             decided = self.decide(&mut locked, now, active);
             while decided == Decided::Dispatch
                 && attending.is_on()
-                && active.batches.len() < BATCHES_AT_ONCE
+                && active.decided_count() < REQUESTS_AT_ONCE
                 && self.decide(&mut locked, now, active) == Decided::Dispatch
             {}
         }

@@ -21,6 +21,7 @@ use crate::ordered_map::OrderedMap;
 use crate::policies::checked::Fault;
 use crate::policies::noop::Noop;
 use crate::policy::Policy;
+use crate::recent::Recent;
 use crate::request::{Accepted, Access, RequestId};
 use crate::sharing::{ClassShare, ShareError, ShareStats, Shares, SharingSettings, Work};
 
@@ -225,8 +226,7 @@ pub(crate) struct Classes {
     places: Vec<Class>,
     free: Vec<u16>,
     by_id: OrderedMap<u32, u16>,
-    /// The class asked for last.
-    recent: (ClassId, u16),
+    recent: Recent,
     /// When idle classes are looked for next, and when a place for another one is.
     next_sweep: Timestamp,
     next_search: Timestamp,
@@ -261,7 +261,7 @@ impl Classes {
             places: alloc::vec![Class::new(OTHER_CLASS, Timestamp(0))],
             free: Vec::new(),
             by_id,
-            recent: (OTHER_CLASS, OTHER),
+            recent: Recent::new(),
             next_sweep: Timestamp(0),
             next_search: Timestamp(0),
             wanting: VecDeque::new(),
@@ -291,15 +291,15 @@ impl Classes {
 
     /// The place of a class that has one.
     pub(crate) fn place(&self, class: ClassId) -> Option<u16> {
-        self.by_id.get(class.0)
+        let recent = self.recent.of(class) as u16;
+        if self.of(recent).id == class { Some(recent) } else { self.by_id.get(class.0) }
     }
 
     /// The same, remembered for the next time.
     pub(crate) fn find(&mut self, class: ClassId) -> Option<u16> {
-        if self.recent.0 != class {
-            self.recent = (class, self.place(class)?);
-        }
-        Some(self.recent.1)
+        let index = self.place(class)?;
+        self.recent.note(class, u32::from(index));
+        Some(index)
     }
 
     /// Every class that has a place, by its number.
@@ -355,7 +355,7 @@ impl Classes {
             }
         };
         self.by_id.insert(class.0, index);
-        self.recent = (class, index);
+        self.recent.note(class, u32::from(index));
         Some(index)
     }
 
@@ -383,7 +383,7 @@ impl Classes {
         self.shares.remove(now, id);
         self.by_id.remove(id.0);
         self.free.push(index);
-        self.recent = (OTHER_CLASS, OTHER);
+        self.recent.forget(id);
         // Its policy goes, and what that had learned.
         queues[usize::from(index)] = ClassQueue::new(Box::new(Noop::new()), Names::own());
     }

@@ -32,6 +32,7 @@ pub mod ordered_map;
 pub mod policies;
 pub mod policy;
 mod pool;
+mod recent;
 pub mod request;
 pub mod runs;
 pub mod scheduler;

@@ -137,7 +137,13 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
 
     /// The first entry whose key is `key` or larger.
     pub fn at_or_after(&self, key: K) -> Option<(K, V)> {
-        self.iter_from(key).next()
+        if self.root == NIL {
+            return None;
+        }
+        let index = self.leaf_of(key);
+        let leaf = &self.leaves[index as usize];
+        let at = position(leaf.len, |i| leaf.keys[i] < key);
+        if at < leaf.len { self.entry(index, at) } else { self.entry(leaf.next, 0) }
     }
 
     /// The last entry whose key is `key` or smaller.
@@ -226,7 +232,9 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         let value = leaf.values[at];
         leaf.close(at);
         self.len -= 1;
-        if leaf.len < MIN {
+        if self.len == 0 {
+            self.free_root();
+        } else if leaf.len < MIN && self.height > 0 {
             let path = self.descend(key);
             self.refill_leaf(&path);
         }
@@ -310,14 +318,15 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
     }
 
     fn new_leaf(&mut self, key: K, value: V) -> u32 {
-        let leaf = Leaf { keys: [key; CAP], values: [value; CAP], len: 1, prev: NIL, next: NIL };
-        if self.leaf_free == NIL {
-            self.leaves.push(leaf);
-            return self.leaves.len() as u32 - 1;
-        }
         let index = self.leaf_free;
-        self.leaf_free = self.leaves[index as usize].next;
-        self.leaves[index as usize] = leaf;
+        let Some(leaf) = self.leaves.get_mut(index as usize) else {
+            let (keys, values) = ([key; CAP], [value; CAP]);
+            self.leaves.push(Leaf { keys, values, len: 1, prev: NIL, next: NIL });
+            return self.leaves.len() as u32 - 1;
+        };
+        self.leaf_free = leaf.next;
+        (leaf.keys[0], leaf.values[0]) = (key, value);
+        (leaf.len, leaf.prev, leaf.next) = (1, NIL, NIL);
         index
     }
 
@@ -385,14 +394,15 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         self.height += 1;
     }
 
+    /// Leaves no node in use. The last leaf waits for the next entry: a short queue is empty most of the time.
+    fn free_root(&mut self) {
+        self.leaves[self.root as usize].next = self.leaf_free;
+        self.leaf_free = self.root;
+        (self.root, self.first_leaf, self.last_leaf) = (NIL, NIL, NIL);
+    }
+
     /// Brings the too empty leaf at the end of `path` back to `MIN` with a neighbour's help, or drops it.
     fn refill_leaf(&mut self, path: &Path) {
-        if self.height == 0 {
-            if self.len == 0 {
-                self.clear();
-            }
-            return;
-        }
         let (parent, slot) = path.steps[self.height - 1];
         let left_slot = slot.saturating_sub(1);
         let children = &self.inners[parent as usize].children;

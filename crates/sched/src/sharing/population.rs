@@ -10,6 +10,12 @@ use super::settings::{Discipline, GroupId, SharingSettings};
 use super::tree::{ROOT, Tree};
 
 impl Tree {
+    /// The node of a class, if there is one.
+    pub(super) fn find(&self, class: ClassId) -> Option<NodeIndex> {
+        let (name, recent) = (Name::Class(class), self.recent.of(class));
+        if self.nodes[recent].name == name { Some(recent) } else { self.names.get(name) }
+    }
+
     /// A new node below `parent`.
     pub(super) fn insert(&mut self, name: Name, parent: NodeIndex) -> NodeIndex {
         let node = self.nodes.insert(Node::new(name, parent));
@@ -147,6 +153,9 @@ impl Tree {
         }
         self.leave(now, node, State::Away);
         self.names.remove(this.name);
+        if let Name::Class(class) = this.name {
+            self.recent.forget(class);
+        }
         self.nodes.free(node);
         self.nodes[this.parent].family.children -= 1;
         self.list_if_childless(this.parent);

@@ -365,16 +365,17 @@ impl Shares {
     }
 
     fn find(&self, class: ClassId) -> Option<NodeIndex> {
-        self.tree.names.get(Name::Class(class))
+        self.tree.find(class)
     }
 
     /// The class's node; made if need be.
     fn class_node(&mut self, class: ClassId) -> NodeIndex {
-        if let Some(node) = self.find(class) {
-            return node;
-        }
-        let parent = self.parent_for(class, None);
-        self.tree.insert(Name::Class(class), parent)
+        let node = self.find(class).unwrap_or_else(|| {
+            let parent = self.parent_for(class, None);
+            self.tree.insert(Name::Class(class), parent)
+        });
+        self.tree.recent.note(class, node);
+        node
     }
 
     fn parent_for(&mut self, class: ClassId, group: Option<GroupId>) -> NodeIndex {
@@ -408,6 +409,9 @@ impl Shares {
     /// Forgets a few nodes that are leaving and owe nothing.
     fn sweep(&mut self, now: Timestamp) {
         for _ in 0..2 {
+            if self.tree.leaving.is_empty() {
+                return;
+            }
             if let Some(gone) = self.tree.sweep_one(now) {
                 self.reserved -= u128::from(gone.reservation.per_second);
                 self.picked = None;

@@ -21,6 +21,7 @@ use super::settings::{Discipline, SharingSettings};
 use super::{drr, sfq};
 use crate::ordered_map::OrderedMap;
 use crate::pool::Pool;
+use crate::recent::Recent;
 
 /// The end of a hold that only a call ends.
 const NEVER: Timestamp = Timestamp(u64::MAX);
@@ -54,6 +55,7 @@ pub(super) struct Tree {
     pub(super) settings: SharingSettings,
     pub(super) nodes: Pool<Node>,
     pub(super) names: OrderedMap<Name, NodeIndex>,
+    pub(super) recent: Recent,
     order: OrderedMap<Place, NodeIndex>,
     due: OrderedMap<Due, ()>,
     sleepers: OrderedMap<Sleeper, ()>,
@@ -72,6 +74,7 @@ impl Tree {
             settings,
             nodes,
             names: OrderedMap::new(),
+            recent: Recent::new(),
             order: OrderedMap::new(),
             due: OrderedMap::new(),
             sleepers: OrderedMap::new(),
