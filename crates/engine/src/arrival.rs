@@ -193,7 +193,7 @@ impl Engine {
         }
         let request = self.request_for(key);
         let is_idle = self.ready.is_empty() && self.streams.is_empty();
-        let has_room = self.in_store_count < self.options.depth && is_idle;
+        let has_room = self.has_store_room() && is_idle;
         let room = if has_room { Room::Free } else { Room::Full };
         let admitted = self.scheduler.submit(now, request, room);
         if let (Some(selection), Ok(admission)) = (&mut self.selection, &admitted) {

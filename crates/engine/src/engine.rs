@@ -371,11 +371,16 @@ impl Engine {
         self.calls.len()
     }
 
+    /// Whether the store may be given another call.
+    pub(crate) fn has_store_room(&self) -> bool {
+        self.in_store_count.saturating_sub(self.store.arriving_count()) < self.options.depth
+    }
+
     /// Starts calls at the store until the depth is reached or nothing is left; whether any was started.
     fn feed_store(&mut self, now: Timestamp, events: &mut Vec<Event>) -> bool {
         let mut has_started = false;
         self.wait_until = None;
-        while self.in_store_count < self.options.depth {
+        while self.has_store_room() {
             if self.start_ready(now, events) {
                 has_started = true;
             } else if !self.ready.is_empty() || !self.go_on(now, events, &mut has_started) {

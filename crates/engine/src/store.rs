@@ -149,6 +149,12 @@ pub trait Store: Send {
     /// What to wait for until the next [`take_finished`](Store::take_finished).
     fn wake(&self) -> Wake<'_>;
 
+    /// How many of the calls in progress only wait for bytes that are on their way from the device
+    /// already: they ask nothing of it, and take no place in its queue.
+    fn arriving_count(&self) -> usize {
+        0
+    }
+
     /// How many calls make sense in progress at once.
     fn depth_default(&self) -> usize;
 
@@ -188,6 +194,9 @@ impl<S: Store + ?Sized> Store for Box<S> {
     }
     fn wake(&self) -> Wake<'_> {
         (**self).wake()
+    }
+    fn arriving_count(&self) -> usize {
+        (**self).arriving_count()
     }
     fn depth_default(&self) -> usize {
         (**self).depth_default()

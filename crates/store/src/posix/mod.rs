@@ -19,6 +19,7 @@ mod ring;
 mod sweeps;
 mod sys;
 mod threads;
+mod turns;
 mod work;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,6 +41,9 @@ use crate::slab::Slab;
 
 /// Calls in progress that keep a disk busy without taking the choice of order away from the scheduler.
 const DEPTH_DEFAULT: usize = 8;
+
+/// Room in a ring for reads that wait for what is on its way, beside those that take a place at the device.
+const RING_DEPTH_MIN: usize = 64;
 
 /// What a fast disk reads in the time in which a busy host may leave the store without a turn.
 const READ_AHEAD_DEFAULT: Bytes = Bytes::mib(4);
@@ -117,10 +121,11 @@ impl PosixStore {
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let export =
             options.export.map(|path| openat(CWD, path, directory, Mode::empty())).transpose()?;
+        let ring_depth = options.depth.max(RING_DEPTH_MIN);
         let carrier: Box<dyn Carrier> = match options.engine {
-            PosixEngine::IoUring => Box::new(RingCarrier::new(options.depth)?),
+            PosixEngine::IoUring => Box::new(RingCarrier::new(ring_depth)?),
             PosixEngine::Threads => Box::new(Threads::new(options.depth)?),
-            PosixEngine::Auto => match RingCarrier::new(options.depth) {
+            PosixEngine::Auto => match RingCarrier::new(ring_depth) {
                 Ok(ring) => Box::new(ring),
                 Err(_) => Box::new(Threads::new(options.depth)?),
             },
@@ -131,7 +136,7 @@ impl PosixStore {
             files: Slab::default(),
             carrier,
             refused: Vec::new(),
-            sweeps: Sweeps::new(options.read_ahead),
+            sweeps: Sweeps::new(options.read_ahead)?,
             counts: Counts::default(),
         })
     }
@@ -226,9 +231,7 @@ impl Store for PosixStore {
         self.counts.cache_hits += 1;
         self.count(&work.io);
         // A sweep whose pages are all there already would otherwise run into the end of them.
-        if let Some(advice) = self.sweeps.hit(&work.file, &range) {
-            self.carrier.start(advice);
-        }
+        self.sweeps.hit(&work.file, &range, |work| self.carrier.start(work));
         Ok(work.io)
     }
 
@@ -263,9 +266,13 @@ impl Store for PosixStore {
         let first = finished.len();
         finished.append(&mut self.refused);
         self.carrier.take_finished(finished);
-        let count = finished.len();
-        finished.retain(|io| !self.sweeps.is_own(io, |work| self.carrier.start(work)));
-        if finished.len() < count {
+        let mut has_started = false;
+        let mut start = |work| {
+            has_started = true;
+            self.carrier.start(work);
+        };
+        finished.retain(|io| !self.sweeps.is_own(io, &mut start));
+        if has_started {
             self.carrier.flush();
         }
         for io in &finished[first..] {
@@ -279,6 +286,10 @@ impl Store for PosixStore {
             descriptor: Some(self.carrier.descriptor()),
             deadline: is_ready.then_some(Timestamp(0)),
         }
+    }
+
+    fn arriving_count(&self) -> usize {
+        self.sweeps.arriving_count()
     }
 
     fn depth_default(&self) -> usize {

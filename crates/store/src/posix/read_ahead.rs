@@ -6,7 +6,8 @@
 //! when the next batch comes. Here all readers of a file meet, and together they sweep over it.
 //!
 //! Idea: a read that begins near where the file was read last continues a sweep. After two of
-//! those a window opens in front of the sweep, doubles, and stays filled to at least a half.
+//! those a window opens in front of the sweep, grows fourfold, and stays filled to at least a half,
+//! as long as at least about a quarter of what the sweep passes over is really read.
 //! A read elsewhere closes it. Nothing is read here: the kernel is asked (`POSIX_FADV_WILLNEED`)
 //! to have the bytes in its page cache, piece after piece in the order of the file, and a read of
 //! what is still to be asked for waits until it has been. So the device sees one reader.
@@ -15,7 +16,8 @@
 //!
 //! Loses when: two sweeps over one file are further apart than [`NEAR`], so that each closes the
 //! window of the other (then it is as if there were none); a sweep ends early (at most a window
-//! is read in vain); readers leave gaps smaller than [`NEAR`], which are read as well.
+//! is read in vain); readers leave gaps smaller than [`NEAR`] and read more than a quarter of
+//! the file, so that the gaps are read as well.
 
 use std::ops::Range;
 
@@ -24,6 +26,19 @@ const NEAR: u64 = 4 << 20;
 
 /// The first window of a sweep, unless the largest is smaller.
 const WINDOW_MIN: u64 = 256 << 10;
+
+/// How many times larger the next window is. Each is a journey of the arm where other files are
+/// read too, so that a file of 16 MiB is not read in many of them.
+const GROWTH: u64 = 4;
+
+/// How many times what is read a sweep may pass over and still be read ahead of.
+const SPARSE_MAX: u64 = 4;
+
+/// What it may pass over besides: readers in strides begin in any order.
+const PASSED_FREE: u64 = 2 << 20;
+
+/// After so much, what was passed over and read counts half.
+const PASSED_KEPT: u64 = 16 << 20;
 
 /// Reads in a row that have to continue one another before anything is read ahead.
 const CONTINUED_MIN: u32 = 2;
@@ -37,7 +52,8 @@ pub(super) const PIECE_MAX: u64 = 256 << 10;
 pub(super) struct ReadAhead {
     /// The end of the furthest read of this sweep.
     reached: u64,
-    /// What lies before this is in the page cache or on its way there.
+    /// What lies between these two is in the page cache or on its way there.
+    given_from: u64,
     given: u64,
     /// What lies before this is to be; never less than `given`.
     wanted: u64,
@@ -45,6 +61,9 @@ pub(super) struct ReadAhead {
     window_max: u64,
     window: u64,
     continued: u32,
+    /// What `reached` has moved by lately, and what was read meanwhile.
+    passed: u64,
+    read: u64,
     /// Whether the kernel is being asked for a piece.
     is_asking: bool,
 }
@@ -62,12 +81,12 @@ impl ReadAhead {
         }
         if !self.is_near(range.start) {
             let (given, is_asking) = (range.start, self.is_asking);
-            let began =
-                Self { reached: range.end, given, wanted: given, ..Self::new(self.window_max) };
-            *self = Self { is_asking, ..began };
+            let began = Self { given, given_from: given, wanted: given, ..Self::default() };
+            let window_max = self.window_max;
+            *self = Self { reached: range.end, window_max, is_asking, ..began };
             return;
         }
-        self.reached = self.reached.max(range.end);
+        self.pass(range);
         self.continued = self.continued.saturating_add(1);
         if self.continued < CONTINUED_MIN {
             return;
@@ -76,12 +95,26 @@ impl ReadAhead {
         if self.window > 0 && self.wanted >= range.end.saturating_add(self.window / 2) {
             return;
         }
+        if self.passed > self.read.saturating_mul(SPARSE_MAX).saturating_add(PASSED_FREE) {
+            return;
+        }
         if self.window == 0 || self.wanted < range.start {
             // What lies before this, nobody will ask for.
-            self.given = range.start;
+            (self.given_from, self.given) = (range.start, range.start);
         }
-        self.window = (self.window * 2).max(WINDOW_MIN).min(self.window_max);
+        self.window = (self.window * GROWTH).max(WINDOW_MIN).min(self.window_max);
         self.wanted = range.end.saturating_add(self.window);
+    }
+
+    /// The sweep goes on over `range`.
+    fn pass(&mut self, range: &Range<u64>) {
+        let reached = self.reached.max(range.end);
+        self.passed = self.passed.saturating_add(reached - self.reached);
+        self.read = self.read.saturating_add(range.end - range.start);
+        self.reached = reached;
+        while self.passed > PASSED_KEPT {
+            (self.passed, self.read) = (self.passed / 2, self.read / 2);
+        }
     }
 
     /// The file is read at `range`, which the page cache had. Where that is no part of the sweep,
@@ -116,6 +149,21 @@ impl ReadAhead {
         range.start < self.wanted && self.given < range.end.min(self.wanted)
     }
 
+    /// Whether something is to be asked for, now or after what is being asked for.
+    pub(super) fn is_wanting(&self) -> bool {
+        self.given < self.wanted
+    }
+
+    /// Whether the kernel was asked for all of `range`: a read of it waits for what is on its way.
+    pub(super) fn is_given(&self, range: &Range<u64>) -> bool {
+        self.window > 0 && self.given_from <= range.start && range.end <= self.given
+    }
+
+    /// Asks for nothing more.
+    pub(super) fn give_up(&mut self) {
+        self.wanted = self.given;
+    }
+
     /// Whether a read of `range` would be in front of what the kernel was asked for so far, in a sweep.
     pub(super) fn is_passed_by(&self, range: &Range<u64>) -> bool {
         self.window > 0 && range.end > self.given && self.is_near(range.start)
@@ -131,6 +179,7 @@ mod tests {
     use super::*;
 
     const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
     const WINDOW_MAX: u64 = 4 << 20;
 
     /// All that is to be asked for now.
@@ -179,6 +228,38 @@ mod tests {
     fn random_reads_ask_for_nothing() {
         let places = (0..1000).map(|turn: u64| turn.wrapping_mul(7_919) % 1_000_003);
         assert_eq!(asked(places), vec![]);
+    }
+
+    #[test]
+    fn readers_that_leave_most_of_the_file_out_are_not_read_ahead_of_for_long() {
+        // 8 of 64 KiB: twice the reads is the same sweep, read to a quarter.
+        let asked_for = |every: u64, length: u64| {
+            let mut ahead = ReadAhead::new(WINDOW_MAX);
+            let read = |place: u64| {
+                ahead.read(&(place * every..place * every + length));
+                ask(&mut ahead)
+            };
+            let asked = (0..4096).flat_map(read).collect::<Vec<_>>();
+            bytes(&asked)
+        };
+        assert!(asked_for(64 * KIB, 8 * KIB) <= WINDOW_MAX + PASSED_KEPT);
+        assert!(asked_for(64 * KIB, 16 * KIB) >= 4096 * 64 * KIB);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_given_and_nothing_else() {
+        let mut ahead = ReadAhead::new(WINDOW_MAX);
+        let (before, read) = (MIB..MIB + 4096, MIB + 4096..MIB + 8192);
+        ahead.read(&before);
+        ahead.read(&read);
+        ahead.read(&read);
+        assert!(ahead.is_wanting() && !ahead.is_given(&read));
+        let first = ahead.ask().unwrap();
+        ahead.given(&first);
+        assert!(ahead.is_given(&read) && !ahead.is_given(&before));
+        assert!(!ahead.is_given(&(first.start..first.end + 1)));
+        ahead.give_up();
+        assert!(!ahead.is_wanting() && ahead.is_given(&read));
     }
 
     #[test]

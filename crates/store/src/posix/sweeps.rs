@@ -1,22 +1,32 @@
-//! Which sweep a file's readers are in, and the reads that wait for it.
+//! Which sweep a file's readers are in, whose turn it is to be read ahead of, and the reads that
+//! wait for that.
 //!
 //! ```text
-//!   read ──► ReadAhead ──┬── already given, or no sweep ─────────────► carrier
-//!                        └── to come ──► held ──► advice, in pieces ──► carrier
+//!   read ──► ReadAhead ──┬── already given, or no sweep ───────────────────────► carrier
+//!                        └── to come ──► held ──► Turns ──► advice, in pieces ──► carrier
 //! ```
 //!
-//! A file is known by what it is: its readers have descriptors of their own, and meet here.
+//! A file is known by what it is: its readers have descriptors of their own, and meet here. The
+//! files of one device meet in its [`Turns`].
+//!
+//! Where the kernel says that a device rotates, a sweep's turn begins when what the last one was
+//! given has arrived: an elevator that has requests of both would serve whichever lies further on,
+//! until the other one's deadline (`mq-deadline`, 500 ms). For the same reason a sweep lets
+//! those pass, every so often, who read elsewhere on the device.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use forebay_engine::store::{Io, Operation};
+use forebay_pool::{Pool, Share};
 use forebay_units::{Bytes, FileId, Offset};
+use rustix::io::Errno;
 
 use super::open_file::OpenFile;
 use super::read_ahead::ReadAhead;
 use super::sys;
+use super::turns::Turns;
 use super::work::Work;
 use crate::slab::Slab;
 
@@ -25,6 +35,15 @@ const WILL_NEED: u32 = 3;
 
 /// The low half of a token of the store's own advice; no slot of an engine's table has this number.
 const ADVICE: u64 = u32::MAX as u64;
+
+/// The low half of a token of the store's own read of a byte that is on its way.
+const ARRIVAL: u64 = ADVICE - 1;
+
+/// What sweeps over a device that rotates are given before other reads may pass.
+const LET_PASS_AFTER: u64 = 4 << 20;
+
+/// Memory for bytes that are on their way, one on each device that rotates.
+const ARRIVAL_BYTES: Bytes = Bytes::kib(64);
 
 /// After a read that was not in the page cache, so many in a row have to be before the next one
 /// is tried without a look.
@@ -36,6 +55,12 @@ pub(super) struct Sweeps {
     window_max: u64,
     by_id: HashMap<FileId, u32>,
     sweeps: Slab<Sweep>,
+    devices: Slab<Device>,
+    /// The tokens of reads that only wait for what is on its way.
+    arriving: HashSet<u64>,
+    /// Those of reads that nobody asked ahead for, and the number of the device.
+    elsewhere: HashMap<u64, u32>,
+    memory: Pool,
     counts: Counts,
 }
 
@@ -52,7 +77,11 @@ pub(super) struct Counts {
 struct Sweep {
     id: FileId,
     open_count: usize,
+    /// The number of its device.
+    device: u32,
     ahead: ReadAhead,
+    /// Bytes that the kernel was asked for.
+    asked_bytes: u64,
     /// What the kernel is asked through while there is something to ask for.
     through: Option<Arc<OpenFile>>,
     held: Vec<Work>,
@@ -62,32 +91,90 @@ struct Sweep {
     is_blind: bool,
 }
 
+/// A device that files are on.
+#[derive(Debug)]
+struct Device {
+    id: u64,
+    sweep_count: usize,
+    turns: Turns,
+    /// The sweep and the piece that the kernel is being asked for, unless the file was closed meanwhile.
+    asking: Option<(u32, Range<u64>)>,
+    is_rotating: bool,
+    /// What the kernel was asked for last, until it is known to have arrived.
+    last: Option<Last>,
+    /// What sweeps were given since they last let others pass.
+    since_pause: u64,
+    /// The tokens of reads that have to finish before the next piece.
+    awaited: HashSet<u64>,
+}
+
+#[derive(Debug)]
+struct Last {
+    sweep: u32,
+    file: Arc<OpenFile>,
+    end: u64,
+}
+
 impl Sweeps {
     /// No file is open; `window_max` is what is read ahead at most, 0 for nothing.
-    pub(super) fn new(window_max: Bytes) -> Self {
-        let (by_id, sweeps) = (HashMap::new(), Slab::default());
-        Self { window_max: window_max.0, by_id, sweeps, counts: Counts::default() }
+    ///
+    /// # Errors
+    /// What `mmap(2)` says.
+    pub(super) fn new(window_max: Bytes) -> Result<Self, Errno> {
+        Ok(Self {
+            window_max: window_max.0,
+            by_id: HashMap::new(),
+            sweeps: Slab::default(),
+            devices: Slab::default(),
+            arriving: HashSet::new(),
+            elsewhere: HashMap::new(),
+            memory: Pool::new(ARRIVAL_BYTES)?,
+            counts: Counts::default(),
+        })
     }
 
     /// A file is opened once more; the number of its sweep.
     pub(super) fn open(&mut self, id: FileId) -> u32 {
-        let (sweeps, window_max) = (&mut self.sweeps, self.window_max);
-        let number =
-            *self.by_id.entry(id).or_insert_with(|| sweeps.insert(Sweep::new(id, window_max)));
-        if let Some(sweep) = sweeps.get_mut(number) {
-            sweep.open_count += 1;
+        if let Some(number) = self.by_id.get(&id).copied() {
+            self.sweeps.get_mut(number).expect("a file that is open has a sweep").open_count += 1;
+            return number;
         }
+        let known = self.devices.iter().find(|(_, device)| device.id == id.device);
+        let known = known.map(|(number, _)| number);
+        let device = known.unwrap_or_else(|| self.devices.insert(Device::new(id.device)));
+        self.devices.get_mut(device).expect("it was just found or made").sweep_count += 1;
+        let number = self.sweeps.insert(Sweep::new(id, device, self.window_max));
+        self.by_id.insert(id, number);
         number
     }
 
     /// One open file less.
     pub(super) fn close(&mut self, file: &Arc<OpenFile>) {
-        let Some(sweep) = self.sweeps.get_mut(file.sweep()) else { return };
+        let number = file.sweep();
+        let Some(sweep) = self.sweeps.get_mut(number) else { return };
         sweep.through = sweep.through.take().filter(|through| !Arc::ptr_eq(through, file));
         sweep.open_count -= 1;
-        if sweep.open_count == 0 {
-            self.by_id.remove(&sweep.id);
-            self.sweeps.remove(file.sweep());
+        let at = sweep.device;
+        if let Some(device) = self.devices.get_mut(at) {
+            device.last = device.last.take().filter(|last| !Arc::ptr_eq(&last.file, file));
+        }
+        if sweep.open_count > 0 {
+            return;
+        }
+        self.by_id.remove(&sweep.id);
+        self.sweeps.remove(number);
+        let device = self.devices.get_mut(at).expect("a sweep is on a device");
+        device.sweep_count -= 1;
+        device.turns.leave(number);
+        device.asking = device.asking.take().filter(|(sweep, _)| *sweep != number);
+        self.forget_device(at);
+    }
+
+    /// Forgets a device with no open files, unless something of it is still to come back.
+    fn forget_device(&mut self, number: u32) {
+        let device = self.devices.get(number);
+        if device.is_some_and(Device::is_idle) {
+            self.devices.remove(number);
         }
     }
 
@@ -106,66 +193,238 @@ impl Sweeps {
         }
     }
 
-    /// It had this one; the advice that follows.
-    pub(super) fn hit(&mut self, file: &Arc<OpenFile>, range: &Range<u64>) -> Option<Work> {
-        let sweep = self.sweeps.get_mut(file.sweep())?;
+    /// It had this one; hands out what is to be started now, in this order.
+    pub(super) fn hit(
+        &mut self,
+        file: &Arc<OpenFile>,
+        range: &Range<u64>,
+        mut start: impl FnMut(Work),
+    ) {
+        let Some(sweep) = self.sweeps.get_mut(file.sweep()) else { return };
         sweep.doubt = sweep.doubt.saturating_sub(1);
         sweep.ahead.hit(range);
-        sweep.ask(file, &mut self.counts)
+        self.want(file, &mut start);
     }
 
     /// A read that goes to the kernel; hands out what is to be started now, in this order.
     pub(super) fn read(&mut self, work: Work, range: &Range<u64>, mut start: impl FnMut(Work)) {
-        let Some(sweep) = self.sweeps.get_mut(work.file.sweep()) else { return start(work) };
+        let file = Arc::clone(&work.file);
+        let Some(sweep) = self.sweeps.get_mut(file.sweep()) else { return start(work) };
         sweep.ahead.read(range);
-        if let Some(advice) = sweep.ask(&work.file, &mut self.counts) {
-            start(advice);
-        }
         if sweep.ahead.is_to_come(range) {
             self.counts.held += 1;
             sweep.held.push(work);
+            self.want(&file, &mut start);
         } else {
-            start(work);
+            // What is in front of it is asked for first, so that the device is read in order.
+            self.want(&file, &mut start);
+            self.release(work, &mut start);
         }
     }
 
     /// Whether a finished call is advice of the store's own. It is nobody's: whether it was taken
     /// shows in what is in the cache. Hands out what is to be started now, in this order.
     pub(super) fn is_own(&mut self, io: &Io, mut start: impl FnMut(Work)) -> bool {
-        let Operation::Advise { offset, length, .. } = io.operation else { return false };
-        if io.token & ADVICE != ADVICE {
-            return false;
-        }
-        // Where the file was closed and its number given to another one, this is no piece of that
-        // one's, and is taken for one that came too late.
-        let Some(sweep) = self.sweeps.get_mut((io.token >> 32) as u32) else { return true };
-        sweep.ahead.given(&(offset.0..(offset + length).0));
-        let through =
-            sweep.through.take().or_else(|| sweep.held.first().map(|held| Arc::clone(&held.file)));
-        if let Some(advice) = through.and_then(|through| sweep.ask(&through, &mut self.counts)) {
-            start(advice);
-        }
-        for work in std::mem::take(&mut sweep.held) {
-            if sweep.ahead.is_to_come(&work.range()) {
-                sweep.held.push(work);
-            } else {
-                start(work);
+        let at = (io.token >> 32) as u32;
+        match (io.operation, io.token & ADVICE) {
+            (Operation::Advise { .. }, ADVICE) => self.asked(at, &mut start),
+            (Operation::Read(_), ARRIVAL) => self.came(at, io.token, &mut start),
+            _ => {
+                self.arriving.remove(&io.token);
+                if let Some(at) = self.elsewhere.remove(&io.token) {
+                    self.came(at, io.token, &mut start);
+                }
+                return false;
             }
         }
+        self.forget_device(at);
         true
+    }
+
+    /// The kernel was asked for a piece on a device.
+    fn asked(&mut self, at: u32, start: &mut impl FnMut(Work)) {
+        let device = self.devices.get_mut(at).expect("a device that is asked for a piece is known");
+        device.turns.asked();
+        let asked = device.asking.take();
+        if let Some((number, piece)) = &asked {
+            let sweep = self.sweeps.get_mut(*number).expect("a sweep that ends is not waited for");
+            sweep.ahead.given(piece);
+        }
+        self.next_pieces(at, start);
+        if let Some((number, _)) = asked {
+            self.release_held(number, start);
+        }
+    }
+
+    /// A read on a device is over.
+    fn came(&mut self, at: u32, token: u64, start: &mut impl FnMut(Work)) {
+        let device = self.devices.get_mut(at).expect("a device that is read is known");
+        if device.awaited.remove(&token) {
+            self.next_pieces(at, start);
+        }
+    }
+
+    /// How many reads only wait for what is on its way.
+    pub(super) fn arriving_count(&self) -> usize {
+        self.arriving.len()
     }
 
     pub(super) fn counts(&self) -> Counts {
         self.counts
     }
+
+    /// Has the sweep over `file` take part in the turns, if there is something to ask for.
+    fn want(&mut self, file: &Arc<OpenFile>, start: &mut impl FnMut(Work)) {
+        let number = file.sweep();
+        let Some(sweep) = self.sweeps.get_mut(number).filter(|sweep| sweep.ahead.is_wanting())
+        else {
+            return;
+        };
+        sweep.through.get_or_insert_with(|| Arc::clone(file));
+        let at = sweep.device;
+        let device = self.devices.get_mut(at).expect("a sweep is on a device");
+        device.turns.want(number, sweep.asked_bytes);
+        self.next_pieces(at, start);
+    }
+
+    /// Asks the kernel for the next piece of those that are wanted of a device's files.
+    fn next_pieces(&mut self, at: u32, start: &mut impl FnMut(Work)) {
+        loop {
+            let device = self.devices.get_mut(at).expect("it has files, or had when it was asked");
+            let Some(number) = device.turns.next().filter(|_| device.awaited.is_empty()) else {
+                return;
+            };
+            if device.is_rotating && self.pauses(at, number, start) {
+                return;
+            }
+            let device = self.devices.get_mut(at).expect("it was just there");
+            let sweep = self.sweeps.get_mut(number).expect("a sweep that ends leaves the turns");
+            match sweep.ask() {
+                Some((piece, file)) => {
+                    let bytes = piece.end - piece.start;
+                    self.counts.ahead_bytes += bytes;
+                    sweep.asked_bytes += bytes;
+                    device.turns.asks(number, bytes, sweep.asked_bytes);
+                    device.since_pause += bytes;
+                    let (end, through) = (piece.end, Arc::clone(&file));
+                    device.last = Some(Last { sweep: number, file: through, end });
+                    start(advice(at, &piece, file));
+                    device.asking = Some((number, piece));
+                }
+                None => device.turns.leave(number),
+            }
+            self.release_held(number, start);
+        }
+    }
+
+    /// Whether a sweep's next piece has to wait: for what another sweep was given to arrive, or every
+    /// so often for those who read elsewhere on the device.
+    fn pauses(&mut self, at: u32, number: u32, start: &mut impl FnMut(Work)) -> bool {
+        let device = self.devices.get_mut(at).expect("the caller has found it");
+        let is_another = device.last.as_ref().is_some_and(|last| last.sweep != number);
+        if !is_another && device.since_pause < LET_PASS_AFTER {
+            return false;
+        }
+        device.since_pause = 0;
+        let elsewhere = self.elsewhere.iter().filter(|(_, device)| **device == at);
+        device.awaited.extend(elsewhere.map(|(token, _)| token));
+        let last = device.last.take_if(|_| is_another);
+        if let Some(arrival) = last.and_then(|last| arrival(at, last, &self.memory)) {
+            device.awaited.insert(arrival.io.token);
+            start(arrival);
+        }
+        !device.awaited.is_empty()
+    }
+
+    /// Starts what is held of a sweep and need not be held any more.
+    fn release_held(&mut self, number: u32, start: &mut impl FnMut(Work)) {
+        let Some(sweep) = self.sweeps.get_mut(number) else { return };
+        let is_held = |work: &Work| sweep.ahead.is_to_come(&work.range());
+        let (held, free) = std::mem::take(&mut sweep.held).into_iter().partition(is_held);
+        sweep.held = held;
+        let free: Vec<Work> = free;
+        free.into_iter().for_each(|work| self.release(work, start));
+    }
+
+    fn release(&mut self, work: Work, start: &mut impl FnMut(Work)) {
+        let Some(sweep) = self.sweeps.get(work.file.sweep()) else { return start(work) };
+        if sweep.ahead.is_given(&work.range()) {
+            self.arriving.insert(work.io.token);
+        } else {
+            self.elsewhere.insert(work.io.token, sweep.device);
+        }
+        start(work);
+    }
+}
+
+impl Device {
+    fn new(id: u64) -> Self {
+        Self {
+            id,
+            sweep_count: 0,
+            turns: Turns::default(),
+            asking: None,
+            is_rotating: rotates(id),
+            last: None,
+            since_pause: 0,
+            awaited: HashSet::new(),
+        }
+    }
+
+    /// Whether no file on it is open and nothing is to come back.
+    fn is_idle(&self) -> bool {
+        self.sweep_count == 0 && !self.turns.is_asking() && self.awaited.is_empty()
+    }
+}
+
+/// Whether the kernel says that a device has something that rotates. What is no block device, such as a
+/// file system over a network, has no one arm to be kept in one place.
+fn rotates(device: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    // A partition has the queue of its disk.
+    ["queue", "../queue"].iter().any(|queue| {
+        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/rotational");
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+    })
+}
+
+/// A read of the last byte of what the kernel was asked for last, which is over when that has arrived;
+/// none where it is behind the end of the file, or memory is short.
+fn arrival(device: u32, last: Last, memory: &Pool) -> Option<Work> {
+    let size = last.file.stat().ok()?.st_size as u64;
+    let io = Io {
+        token: u64::from(device) << 32 | ARRIVAL,
+        files: Vec::new(),
+        operation: Operation::Read(Offset(last.end.min(size).checked_sub(1)?)),
+        buffers: vec![memory.try_take(Bytes(1), Share::Dispatch)?],
+        outcome: Ok(Bytes::ZERO),
+        end: Offset(0),
+    };
+    Some(Work::new(io, last.file))
+}
+
+/// A call that asks the kernel for `piece`, through `file`, on the device with this number.
+fn advice(device: u32, piece: &Range<u64>, file: Arc<OpenFile>) -> Work {
+    let (offset, length) = (Offset(piece.start), Bytes(piece.end - piece.start));
+    let io = Io {
+        token: u64::from(device) << 32 | ADVICE,
+        files: Vec::new(),
+        operation: Operation::Advise { advice: WILL_NEED, offset, length },
+        buffers: Vec::new(),
+        outcome: Ok(Bytes::ZERO),
+        end: Offset(0),
+    };
+    Work::new(io, file)
 }
 
 impl Sweep {
-    fn new(id: FileId, window_max: u64) -> Self {
+    fn new(id: FileId, device: u32, window_max: u64) -> Self {
         Self {
             id,
-            open_count: 0,
+            open_count: 1,
+            device,
             ahead: ReadAhead::new(window_max),
+            asked_bytes: 0,
             through: None,
             held: Vec::new(),
             doubt: 0,
@@ -173,27 +432,23 @@ impl Sweep {
         }
     }
 
-    /// The advice that is due, through `file`; for what is cached already there is none.
-    fn ask(&mut self, file: &Arc<OpenFile>, counts: &mut Counts) -> Option<Work> {
-        let piece = loop {
-            let piece = self.ahead.ask()?;
-            if !self.is_cached(file, &piece) {
-                break piece;
+    /// The piece that is due, and what to ask for it through; for what is cached already none is.
+    fn ask(&mut self) -> Option<(Range<u64>, Arc<OpenFile>)> {
+        let through = self.through.take();
+        let through = through.or_else(|| self.held.first().map(|held| Arc::clone(&held.file)));
+        let Some(file) = through else {
+            // Who has wanted it has closed the file.
+            self.ahead.give_up();
+            return None;
+        };
+        while let Some(piece) = self.ahead.ask() {
+            if !self.is_cached(&file, &piece) {
+                self.through = Some(Arc::clone(&file));
+                return Some((piece, file));
             }
             self.ahead.given(&piece);
-        };
-        counts.ahead_bytes += piece.end - piece.start;
-        self.through = Some(Arc::clone(file));
-        let (offset, length) = (Offset(piece.start), Bytes(piece.end - piece.start));
-        let io = Io {
-            token: u64::from(file.sweep()) << 32 | ADVICE,
-            files: Vec::new(),
-            operation: Operation::Advise { advice: WILL_NEED, offset, length },
-            buffers: Vec::new(),
-            outcome: Ok(Bytes::ZERO),
-            end: Offset(0),
-        };
-        Some(Work::new(io, Arc::clone(file)))
+        }
+        None
     }
 
     /// Whether the page cache has all of `range`, or will have what it has begun to read. What
