@@ -11,6 +11,7 @@
 //! Units:  bytes and nanoseconds; windows end when enough votes are in, see [`Detector::arrived`].
 //! Cost:   O(1) an arrival, without allocation: one look at a table of streams, and at the end of
 //!         a burst one at a table of files. About 40 KiB, whatever happens.
+//! Where:  where all requests have the same client, regions of a file stand for clients.
 //! Limits: 256 streams and 128 files are followed at a time; more are a sample of them. See
 //!         `docs/patterns.md`.
 
@@ -23,7 +24,7 @@ mod streams;
 mod table;
 
 use forebay_sched::{Access, Request};
-use forebay_units::{Bytes, Direction, FileIndex, Nanos, Timestamp};
+use forebay_units::{Bytes, ClientId, Direction, FileIndex, Nanos, Timestamp};
 
 use self::distinct::Distinct;
 use self::edges::Edges;
@@ -48,6 +49,9 @@ const IDLE_MAX: Nanos = Nanos::secs(10);
 const VOTES_FIRST: u32 = 16;
 /// And before there is one of a file.
 const VOTES_MIN_FILE: u32 = 4;
+/// Messages of a region that stands for a client, and the first length of one: 1 MiB.
+const REGION_MESSAGES: u32 = 128;
+const FIRST_REGION_SHIFT: u32 = 20;
 /// The number of the first window: nothing was seen in the two before.
 const FIRST_WINDOW: u16 = 2;
 
@@ -72,6 +76,10 @@ pub struct Detector {
     clients: Distinct,
     /// When the latest request arrived.
     latest: Timestamp,
+    /// Whether clients have numbers of their own.
+    is_told_apart: bool,
+    /// One of them.
+    one_client: Option<ClientId>,
 }
 
 /// What bursts say.
@@ -91,6 +99,10 @@ struct Window {
     streams: u32,
     /// Streams of the window before.
     streams_before: u32,
+    bytes: u64,
+    /// Where all requests have one client, regions of a file of this size, a power of two, stand
+    /// for clients: some messages long, and shorter than what a process goes through by itself.
+    region_shift: u32,
 }
 
 impl Detector {
@@ -102,7 +114,14 @@ impl Detector {
             rows: Rows::new(options.offsets, options.stripe),
             votes: 0,
         };
-        let window = Window { number: FIRST_WINDOW, messages: 0, streams: 0, streams_before: 0 };
+        let window = Window {
+            number: FIRST_WINDOW,
+            messages: 0,
+            bytes: 0,
+            streams: 0,
+            streams_before: 0,
+            region_shift: FIRST_REGION_SHIFT,
+        };
         Self {
             options,
             streams: Table::new(),
@@ -112,6 +131,8 @@ impl Detector {
             files: Distinct::new(),
             clients: Distinct::new(),
             latest: Timestamp(0),
+            is_told_apart: false,
+            one_client: None,
         }
     }
 
@@ -132,9 +153,17 @@ impl Detector {
         }
         if idle > IDLE_MAX {
             (0..2).for_each(|_| self.turn());
+            (self.is_told_apart, self.one_client) = (false, None);
         }
         let number = self.window.number;
-        let key = u64::from(request.file.0) << 32 | u64::from(request.client.0);
+        let (start, end) = (request.range.start.0, request.range.end.0);
+        self.window.bytes = self.window.bytes.saturating_add(end - start);
+        self.is_told_apart |= request.client != *self.one_client.get_or_insert(request.client);
+        let actor = match self.is_told_apart {
+            true => request.client.0,
+            false => (start >> self.window.region_shift) as u32,
+        };
+        let key = u64::from(request.file.0) << 32 | u64::from(actor);
         let found = self.streams.find(key, number);
         if found.and_then(|found| found.seen) != Some(number) {
             self.window.streams += 1;
@@ -150,12 +179,12 @@ impl Detector {
             }
             None => true,
         };
-        let (start, end) = (request.range.start.0, request.range.end.0);
         if let Some(burst) = stream.take(start, end, is_read, is_new) {
             if burst.messages == streams::MESSAGES_MAX {
                 self.pauses.no_end();
             }
-            self.evidence.add(request.file, stream, burst, number, self.options.stripe);
+            let at = At { file: request.file, window: number, is_told_apart: self.is_told_apart };
+            self.evidence.add(at, stream, &burst, self.options.stripe);
         }
     }
 
@@ -168,6 +197,9 @@ impl Detector {
             messages: 1,
             streams: 0,
             streams_before: window.streams,
+            bytes: 0,
+            region_shift: (window.bytes / u64::from(window.messages.max(1)) | 1).ilog2()
+                + REGION_MESSAGES.ilog2(),
         };
         self.evidence.votes = 0;
         self.files.turn();
@@ -235,18 +267,11 @@ impl Window {
 
 impl Evidence {
     /// A stream's burst is finished.
-    fn add(
-        &mut self,
-        file: FileIndex,
-        stream: &mut Stream,
-        burst: Burst,
-        window: u16,
-        stripe: Bytes,
-    ) {
-        let Some(found) = self.files.find(u64::from(file.0), window) else { return };
+    fn add(&mut self, at: At, stream: &mut Stream, burst: &Burst, stripe: Bytes) {
+        let Some(found) = self.files.find(u64::from(at.file.0), at.window) else { return };
         let it = self.files.at(found.place);
         match found.seen {
-            Some(seen) => it.turn(window, seen),
+            Some(seen) => it.turn(at.window, seen),
             None => *it = File::new(self.rows.stripe_of(burst.start)),
         }
         if !self.rows.is_whole() {
@@ -258,10 +283,27 @@ impl Evidence {
         let gap = start.wrapping_sub(self.rows.local_end(before));
         let vote = stream.vote(gap, before == u64::MAX);
         let continues = vote == Vote::For(Spatiality::Contiguous);
-        let adjacent = self.edges.add(file.0, start, end, continues, window);
-        it.add(&burst, vote, adjacent, stripe);
+        let adjacent = self.edges.add(at.file.0, start, end, continues, at.window);
+        // Of clients that are not told apart, the one that comes next to another's place is in a
+        // stride with it.
+        let vote = match vote {
+            Vote::For(Spatiality::Random) if adjacent > 0 && !at.is_told_apart => {
+                Vote::For(Spatiality::Strided)
+            }
+            vote => vote,
+        };
+        it.add(burst, vote, adjacent, stripe);
         self.votes += u32::from(vote != Vote::None);
     }
+}
+
+/// Where a burst was seen.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    file: FileIndex,
+    window: u16,
+    /// Whether clients have numbers of their own.
+    is_told_apart: bool,
 }
 
 /// What is counted beside the bursts.

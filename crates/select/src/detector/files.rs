@@ -6,7 +6,7 @@ use crate::pattern::{SizeClass, Spatiality};
 
 /// Of a file's bytes, the part in bursts of a stripe or more from which on its requests are large:
 /// of requests above a stripe that do not begin at one, some pieces are shorter.
-const LARGE_PART: u64 = 3;
+const LARGE_PART: u64 = 10;
 /// The lead of the most frequent length is not counted beyond this, so that another can take over.
 const LEAD_MAX: u8 = 32;
 

@@ -97,7 +97,7 @@ mod tests {
 
     fn limit(pauses: &[(u64, u32)]) -> Nanos {
         let mut seen = Pauses::new();
-        for _ in 0..200 {
+        for _ in 0..1_000 {
             for (pause, count) in pauses {
                 (0..*count).for_each(|_| seen.add(Nanos(*pause)));
             }
