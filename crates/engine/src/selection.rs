@@ -19,6 +19,10 @@ const LOOK_EVERY: Nanos = Nanos::millis(100);
 /// would move its leaf all the time.
 const REFINE_EVERY: Nanos = Nanos::secs(10);
 
+/// A class whose reservation has been due for longer gets less than was promised to it: no time to
+/// try policies.
+const OVERDUE_MAX: Nanos = Nanos::millis(100);
+
 /// A device as it is seen while batches go there.
 #[derive(Debug)]
 struct Watched {
@@ -120,7 +124,7 @@ impl Selection {
 
     /// A switch as the scheduler is told of it.
     fn adjustment(&self, switch: &Switch) -> Adjustment {
-        let pinned = self.pinned.get(&switch.part);
+        let pinned = self.pinned.get(&switch.part).or_else(|| self.pinned.get(&Part::All));
         let choice = match (switch.reason, pinned) {
             (SwitchReason::Pinned, Some(choice)) => *choice,
             _ => PolicyChoice { policy: switch.policy, ..self.base },
@@ -168,7 +172,8 @@ impl Engine {
     }
 
     /// Has one policy used until told otherwise, or, with `None`, chosen again; with the next
-    /// [`turn`](Self::turn). Nothing happens where nothing chooses.
+    /// [`turn`](Self::turn). A pin of a class goes before one of all. Nothing happens where nothing
+    /// chooses.
     pub fn pin(&mut self, part: Part, choice: Option<PolicyChoice>) {
         let Some(selection) = &mut self.selection else { return };
         match choice {
@@ -195,6 +200,8 @@ impl Engine {
         let Some(selection) = &mut self.selection else { return };
         if selection.next_look.is_none_or(|at| at <= now) {
             selection.refine(now);
+            let is_behind = self.scheduler.overdue(now) > OVERDUE_MAX;
+            selection.auto.set_may_explore(!is_behind);
             let (queued, in_flight) =
                 (self.scheduler.queued_count(), self.scheduler.in_flight_count());
             selection.next_look = (queued + in_flight > 0).then(|| now + LOOK_EVERY);

@@ -143,10 +143,11 @@ impl Sharing {
             note(engine.adjust(now, &Adjustment::Sharing(sharing)));
         }
         // A policy for all has taken the place of those that single classes had.
-        let (scheduler, pin) = (&old.scheduler, &old.select.pin);
-        let is_for_all = *scheduler != new.scheduler || *pin != new.select.pin;
         let changed = self.classes.change(new.classes.clone());
-        let told = if is_for_all { self.classes.all_told() } else { changed };
+        let told = match old.scheduler != new.scheduler {
+            true => self.classes.all_told(),
+            false => changed,
+        };
         told.iter().for_each(|told| self.tell(engine, now, told));
         self.pin_all(engine);
         if old.classes != self.settings.classes {
@@ -172,18 +173,10 @@ impl Sharing {
         }
     }
 
-    /// Pins a policy for all requests, where nothing is shared.
+    /// Pins what is to be used for all requests that no class of theirs says otherwise of.
     fn pin_all(&self, engine: &mut Engine) {
-        if self.settings.sharing.level == Level::None {
-            engine.pin(Part::All, self.pinned(None));
-        }
-    }
-
-    /// The policy that a class, or all, is to have instead of one that is chosen.
-    fn pinned(&self, of_class: Option<&String>) -> Option<PolicyChoice> {
-        let own = of_class.filter(|policy| *policy != AUTO);
-        let of_all = Some(&self.settings.select.pin).filter(|policy| *policy != NO_PIN);
-        own.or(of_all).and_then(|policy| self.built(policy))
+        let pin = &self.settings.select.pin;
+        engine.pin(Part::All, (pin != NO_PIN).then(|| self.built(pin)).flatten());
     }
 
     /// What a policy is built with.
@@ -199,7 +192,8 @@ impl Sharing {
         engine.answer_at_once(*class, !waits_at_limit);
         note(engine.adjust(now, &Adjustment::Class(*class, Some(*share))));
         if self.settings.is_auto() {
-            engine.pin(Part::Class(*class), self.pinned(policy.as_ref()));
+            let own = policy.as_ref().filter(|policy| *policy != AUTO);
+            engine.pin(Part::Class(*class), own.and_then(|policy| self.built(policy)));
         } else if let Some(choice) = policy.as_ref().and_then(|policy| self.built(policy)) {
             note(engine.adjust(now, &Adjustment::ClassPolicy(*class, choice)));
         }

@@ -1,14 +1,15 @@
 //! The device in front of which a policy is chosen, as well as it is known before anything was moved.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
-use forebay_probe::{assumed, load_for, of_model};
+use forebay_probe::{Identity, RECORD_BYTES_MAX, Record, assumed, load_record, of_model};
 use forebay_select::DeviceProfile;
 use forebay_units::Direction;
 
 use crate::Error;
 use crate::assemble::profile;
-use crate::rotation::is_rotating;
 use crate::settings::{Settings, StoreKind};
 
 /// A device, and how it is known.
@@ -18,8 +19,7 @@ pub(crate) struct Device {
     pub(crate) key: String,
     /// For people.
     pub(crate) about: String,
-    /// For which operations the time of a batch is the device's: not where the kernel's page cache
-    /// takes what is written, and writes it back when it likes.
+    /// For which operations the time of a batch is the device's.
     pub(crate) refined: &'static [Direction],
 }
 
@@ -29,7 +29,19 @@ impl Device {
     /// # Errors
     /// A profile that cannot be read.
     pub(crate) fn of(settings: &Settings) -> Result<Self, Error> {
-        let folder = settings.export.root.as_deref().unwrap_or(Path::new("."));
+        // Where the kernel's page cache is in between, only reads wait for the device.
+        let refined: &[Direction] = match settings.store.kind {
+            StoreKind::Modelled(_) => &[Direction::Read, Direction::Write],
+            StoreKind::Posix => &[Direction::Read],
+            StoreKind::Memory => &[],
+        };
+        if let Some(path) = &settings.select.device {
+            let record = read(path).map_err(|text| Error::Setting {
+                key: "select.device",
+                text: format!("{}: {text}; name a file that forebay probe wrote", path.display()),
+            })?;
+            return Ok(Self::measured(&record, refined));
+        }
         match &settings.store.kind {
             StoreKind::Modelled(name) => {
                 let model = profile(name)?;
@@ -37,52 +49,59 @@ impl Device {
                     profile: of_model(&model),
                     key: format!("modelled {name}"),
                     about: format!("modelled {name}: {}", model.summary),
-                    refined: &[Direction::Read, Direction::Write],
+                    refined,
                 })
             }
-            // Nothing there turns.
             StoreKind::Memory => Ok(Self {
                 profile: assumed(false),
                 key: "memory".to_owned(),
-                about: "memory".to_owned(),
-                refined: &[],
+                about: "memory: nothing there turns".to_owned(),
+                refined,
             }),
-            StoreKind::Posix => Self::beneath(folder),
+            StoreKind::Posix => {
+                let folder = settings.export.root.as_deref().unwrap_or(Path::new("."));
+                Self::beneath(folder, refined).map_err(|error| Error::Setting {
+                    key: "select.device",
+                    text: format!("none, so that of {}: {error}", folder.display()),
+                })
+            }
         }
     }
 
     /// The device that a folder is on.
-    fn beneath(folder: &Path) -> Result<Self, Error> {
-        let refined = &[Direction::Read];
-        let place = folder.display();
-        let known = load_for(folder).map_err(|error| Error::Setting {
-            key: "select.device",
-            text: format!("none: of {place}: {error}"),
-        })?;
-        if let Some(profile) = known {
-            let key = format!("probed {}", number_of(folder));
-            let about = format!("{place}: measured by forebay probe");
-            return Ok(Self { profile, key, about, refined });
+    fn beneath(folder: &Path, refined: &'static [Direction]) -> Result<Self, forebay_probe::Error> {
+        if let Some(record) = load_record(folder)? {
+            return Ok(Self::measured(&record, refined));
         }
-        // Where the kernel does not know, the disk that gains from order is the safer guess: too
-        // much order costs a disk without an arm less than too little costs one that has one.
-        let rotates = is_rotating(folder);
-        let what = match rotates {
+        let device = Identity::of(folder)?;
+        let what = match device.is_rotating {
             Some(true) => "rotates, as the kernel says",
             Some(false) => "does not rotate, as the kernel says",
             None => "is taken for a disk that rotates, because the kernel does not know",
         };
-        Ok(Self {
-            profile: assumed(rotates.unwrap_or(true)),
-            key: format!("assumed {}", number_of(folder)),
-            about: format!("{place}: it {what}; forebay probe {place} measures it"),
+        let about =
+            format!("{}: {what}; forebay probe {} measures it", device.name, folder.display());
+        // To order too much costs a device without an arm less than too little costs one with an arm.
+        let profile = assumed(device.is_rotating.unwrap_or(true));
+        Ok(Self { profile, key: format!("assumed {}", device.file_name()), about, refined })
+    }
+
+    fn measured(record: &Record, refined: &'static [Direction]) -> Self {
+        Self {
+            profile: *record.profile(),
+            key: format!("probed {}", record.device.file_name()),
+            about: format!("{}: measured by forebay probe", record.device.name),
             refined,
-        })
+        }
     }
 }
 
-/// The number of the device that a folder is on.
-fn number_of(folder: &Path) -> String {
-    let device = rustix::fs::stat(folder).map_or(0, |stat| stat.st_dev);
-    format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
+/// A profile in a file.
+fn read(path: &Path) -> Result<Record, String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    // One byte too many is refused as such.
+    let read = file.take(RECORD_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    Record::decode(&bytes).map_err(|error| error.to_string())
 }

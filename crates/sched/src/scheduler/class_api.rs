@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use forebay_units::{ClassId, Timestamp};
+use forebay_units::{ClassId, Nanos, Timestamp};
 
 use crate::classes::{ClassError, ClassOptions, ClassStats, Classes, PolicySource};
 use crate::options::SchedulerOptions;
@@ -142,6 +142,12 @@ impl Scheduler {
     /// What a group has had, if it is known.
     pub fn group(&self, now: Timestamp, group: GroupId) -> Option<ShareStats> {
         self.classes.as_deref()?.shares.group_stats(now, group)
+    }
+
+    /// For how long the class whose reservation is due first has been waiting for it; nothing without
+    /// sharing.
+    pub fn overdue(&self, now: Timestamp) -> Nanos {
+        self.classes.as_deref().map_or(Nanos::ZERO, |classes| classes.shares.overdue(now))
     }
 
     /// What is promised of the device; nothing without sharing.

@@ -324,6 +324,12 @@ impl Shares {
         Some(self.tree.nodes[node].stats_at(now))
     }
 
+    /// For how long the reservation that is due first has been due, of the classes that have something
+    /// to dispatch.
+    pub fn overdue(&self, now: Timestamp) -> Nanos {
+        self.tree.first_due(ROOT).map_or(Nanos::ZERO, |(due, _)| now - due)
+    }
+
     /// What is promised of the device.
     pub fn reserved(&self) -> Reserved {
         let load = self.load();
