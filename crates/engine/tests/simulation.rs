@@ -4,7 +4,8 @@
 //! What must hold, whatever the seed: every call of a client that stays is answered exactly once;
 //! what a client reads is what was written (its own region byte by byte, the shared region never
 //! torn); at the end nothing is in flight and every byte of the pool is back. Each run is recorded,
-//! and its trace leads a fresh scheduler to the same decisions.
+//! and its trace leads a fresh scheduler to the same decisions. With every third seed the policy is
+//! chosen, and pinned to others all the time.
 //!
 //! `FOREBAY_SEED=n cargo test -p forebay-engine` replays one seed; `FOREBAY_SEEDS=n` runs n of them.
 
@@ -19,8 +20,11 @@ use forebay_sched::policies::PolicyName;
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::policy::Limits;
 use forebay_sched::scheduler::SchedulerOptions;
-use forebay_trace::{Checker, Header, Reader, Recorder, RecorderOptions, Setup};
-use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, Offset, Timestamp};
+use forebay_select::{Auto, AutoOptions, DeviceProfile, Leaf, Node, Part, Tree};
+use forebay_trace::{Checker, Header, PolicyChoice, Reader, Recorder, RecorderOptions, Setup};
+use forebay_units::{
+    ByteRange, Bytes, ClassId, ClientId, Direction, FileId, Nanos, Offset, Timestamp,
+};
 use rustix::io::Errno;
 
 const CLIENTS: usize = 6;
@@ -168,10 +172,23 @@ struct World {
     trouble: u64,
     /// A client vanished in the middle of a write to the shared region.
     may_be_torn: bool,
+    /// Whether policies are chosen, and pinned at random.
+    is_auto: bool,
+}
+
+/// A selector that knows nothing.
+fn auto() -> Auto {
+    let leaf = Leaf { policy: PolicyName::To, log_speedups: Vec::new(), support: 0 };
+    let device = DeviceProfile::of_model(|_, _, _| Nanos::millis(1));
+    let tree = Tree::new(vec![Node::Leaf(leaf)]).expect("one leaf is a tree").into();
+    let (stripe, wait_max) = (Bytes::kib(32), Nanos::ZERO);
+    Auto::new(AutoOptions { device, tree, stripe, by_class: false, wait_max })
 }
 
 fn world(seed: u64, policy: PolicyName, trouble: u64) -> World {
     let mut random = Random(seed);
+    let is_auto = seed % 3 == 2;
+    let policy = if is_auto { auto().start() } else { policy };
     let content = vec![0; (CLIENTS as u64 + 2) as usize * REGION_BYTES as usize];
     let store = Chaos { random: Random(seed ^ 0xabcd), content, started: Vec::new(), trouble };
     let capacity = Bytes::kib(768 + random.below(2048));
@@ -191,11 +208,29 @@ fn world(seed: u64, policy: PolicyName, trouble: u64) -> World {
     };
     let mut engine = Engine::new(options, scheduler, Box::new(store), pool.clone());
     engine.record(Recorder::new(RecorderOptions::default(), 0));
+    if is_auto {
+        engine.select(auto(), setup.choice());
+        let device = DeviceProfile::of_model(|_, _, _| Nanos::millis(1));
+        engine.refine(&device, &[Direction::Read, Direction::Write]);
+    }
     let (file, _) = engine.open(OpenHow::Beneath { path: "f".into(), flags: 0 }).expect("opens");
     let known = vec![vec![Some(0); (REGION_BYTES + BLOCKS * BLOCK_BYTES) as usize]; CLIENTS];
     let (asked, next_tag, now) = (HashMap::new(), 1, Timestamp(0));
     let may_be_torn = false;
-    World { random, engine, pool, setup, file, asked, known, next_tag, now, trouble, may_be_torn }
+    World {
+        random,
+        engine,
+        pool,
+        setup,
+        file,
+        asked,
+        known,
+        next_tag,
+        now,
+        trouble,
+        may_be_torn,
+        is_auto,
+    }
 }
 
 impl World {
@@ -383,6 +418,11 @@ impl World {
             let client = self.random.below(CLIENTS as u64) as usize;
             self.vanish(client, &mut events);
         }
+        if self.is_auto && self.random.one_in(8) {
+            let policy = PolicyName::ALL[self.random.below(8) as usize];
+            let choice = PolicyChoice { policy, ..self.setup.choice() };
+            self.engine.pin(Part::All, (!self.random.one_in(4)).then_some(choice));
+        }
         self.engine.turn(self.now, &mut events);
         for event in events {
             self.take(event);
@@ -412,6 +452,7 @@ fn run(seed: u64, trouble: u64) {
     world.engine.close(world.file, None, &mut events);
     assert_eq!(world.engine.open_files_count(), 0);
     let scheduled = world.engine.scheduler_stats();
+    assert_eq!(world.is_auto, scheduled.switches > 0, "{} switches", scheduled.switches);
     let decided = check_trace(&mut world);
     assert!(decided >= scheduled.submitted + scheduled.batches, "{decided} of {scheduled:?}");
 }
