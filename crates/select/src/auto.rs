@@ -1,5 +1,20 @@
 //! The selector beside a scheduler: told what that is told, it says when another policy is due.
+//!
+//! ```text
+//! Auto ─┬─ Part (all, or one for each class): Load, Detector ─► leaf ─► Bandit ─► Switch
+//!       └─ Memory: what was learned, by leaf and arm; of all parts together
+//! ```
+//!
+//! A request costs a few counters and the detector. Everything else happens at looks, 20 to 100 a
+//! second while something is under way. With classes there are at most 64 parts; where there are
+//! more, the part that was idle longest is forgotten, and begins anew when its class is back.
 
+pub(crate) mod load;
+mod part;
+mod report;
+mod start;
+
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,10 +22,17 @@ use alloc::vec::Vec;
 use forebay_sched::{PolicyName, Request};
 use forebay_units::{Bytes, ClassId, Nanos, Timestamp};
 
+use self::part::{Look, PartState, Parts};
+use crate::bandit::leaf_at;
+use crate::bandit::memory::Memory;
 use crate::features::Features;
 use crate::pattern::Pattern;
 use crate::profile::DeviceProfile;
 use crate::tree::Tree;
+
+/// The least time of an epoch, in which a comparison shows anything; at least so many waits.
+const EPOCH_MIN: Nanos = Nanos::secs(1);
+const EPOCH_WAITS: u64 = 20;
 
 /// What an [`Auto`] is made of.
 #[derive(Clone, Debug)]
@@ -125,75 +147,161 @@ pub struct Learned {
 #[derive(Debug)]
 pub struct Auto {
     options: AutoOptions,
+    start: PolicyName,
+    parts: Parts,
+    memory: Memory,
+    /// Before then nothing is due.
+    due: Timestamp,
+    may_explore: bool,
+    pinned: Option<PolicyName>,
+    /// Of classes.
+    pins: BTreeMap<ClassId, PolicyName>,
 }
 
 impl Auto {
     /// Nothing was seen yet.
     pub fn new(options: AutoOptions) -> Self {
-        Self { options }
+        let start = start::policy(&options.tree, &options.device, options.stripe);
+        let mut auto = Self {
+            start,
+            parts: Parts::default(),
+            memory: Memory::default(),
+            due: Timestamp(u64::MAX),
+            may_explore: true,
+            pinned: None,
+            pins: BTreeMap::new(),
+            options,
+        };
+        if !auto.options.by_class {
+            let all = PartState::new(Part::All, auto.start, auto.options.stripe);
+            auto.parts.insert(all);
+        }
+        auto
     }
 
     /// What to begin with.
     pub fn start(&self) -> PolicyName {
-        PolicyName::To
+        self.start
     }
 
     /// The scheduler accepted a request.
     #[inline]
     pub fn submitted(&mut self, now: Timestamp, request: &Request) {
-        _ = (now, request);
+        let part = self.part(request.class);
+        part.submitted(now, request);
+        let due = part.due();
+        self.due = self.due.min(due);
     }
 
     /// A batch of so many requests of a class was dispatched.
     #[inline]
     pub fn dispatched(&mut self, now: Timestamp, class: ClassId, requests: usize) {
-        _ = (now, class, requests);
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+        self.part(class).load.dispatched(now, requests);
     }
 
     /// A request ended after so many bytes, or was cancelled before it was dispatched.
     #[inline]
     pub fn ended(&mut self, now: Timestamp, request: &Request, moved: Bytes, was_dispatched: bool) {
-        _ = (now, request, moved, was_dispatched);
+        self.part(request.class).load.ended(now, moved, was_dispatched);
+    }
+
+    /// The part that a class is of; a new one if it was not met yet.
+    #[inline]
+    fn part(&mut self, class: ClassId) -> &mut PartState {
+        if !self.options.by_class {
+            return self.parts.first();
+        }
+        let (start, stripe) = (self.start, self.options.stripe);
+        self.parts.of_class(class, || PartState::new(Part::Class(class), start, stripe))
     }
 
     /// Whether another policy is due now; to be asked until it says `None`, after completions and
     /// no less often than about ten times a second while anything is queued. Costs a comparison
-    /// unless an epoch is over.
+    /// unless a look is due.
     #[inline]
     pub fn decide(&mut self, now: Timestamp) -> Option<Switch> {
-        _ = (now, &self.options);
+        if now < self.due { None } else { self.look(now) }
+    }
+
+    fn look(&mut self, now: Timestamp) -> Option<Switch> {
+        let waits = Nanos(self.options.wait_max.0.saturating_mul(EPOCH_WAITS));
+        for part in self.parts.iter_mut().filter(|part| part.due() <= now) {
+            let look = Look {
+                now,
+                device: &self.options.device,
+                tree: &self.options.tree,
+                pinned: match part.part {
+                    Part::All => self.pinned,
+                    Part::Class(class) => self.pins.get(&class).copied().or(self.pinned),
+                },
+                may_explore: self.may_explore,
+                epoch_min: EPOCH_MIN.max(waits),
+            };
+            // Another part may be due as well: it is looked at when this is asked again.
+            if let Some(switch) = part.look(&look, &mut self.memory) {
+                return Some(switch);
+            }
+        }
+        self.due = self.parts.iter().map(PartState::due).min().unwrap_or(Timestamp(u64::MAX));
         None
     }
 
-    /// The class has gone: what was seen of it is forgotten.
+    /// The class has gone: what was seen of it, and what was pinned for it, is forgotten.
     pub fn forget(&mut self, class: ClassId) {
-        _ = class;
+        self.pins.remove(&class);
+        self.parts.remove(class);
     }
 
     /// Uses this policy until told otherwise, or, with `None`, chooses again. Takes effect with the
-    /// next [`decide`](Self::decide).
+    /// next [`decide`](Self::decide). With classes, [`Part::All`] is every class that has no pin of
+    /// its own; without, a pin of a class has no effect.
     pub fn pin(&mut self, part: Part, policy: Option<PolicyName>) {
-        _ = (part, policy);
+        match (part, policy) {
+            (Part::All, policy) => self.pinned = policy,
+            (Part::Class(class), Some(policy)) => _ = self.pins.insert(class, policy),
+            (Part::Class(class), None) => _ = self.pins.remove(&class),
+        }
+        self.parts.iter_mut().for_each(PartState::hurry);
+        self.due = Timestamp(0);
     }
 
-    /// The device was measured anew.
+    /// Whether policies may be tried in order to learn about them; at first they may. To be taken
+    /// back while some class gets less than was promised to it.
+    pub fn set_may_explore(&mut self, may_explore: bool) {
+        self.may_explore = may_explore;
+    }
+
+    /// The device was measured anew. What was learned stays.
     pub fn set_device(&mut self, device: DeviceProfile) {
         self.options.device = device;
     }
 
     /// Of every part, why its policy is what it is.
     pub fn why(&self, now: Timestamp) -> Vec<Why> {
-        _ = now;
-        Vec::new()
+        let why = |part: &PartState| {
+            let pinned = match part.part {
+                Part::All => self.pinned,
+                Part::Class(class) => self.pins.get(&class).copied().or(self.pinned),
+            };
+            report::why(part, pinned, &self.options, &self.memory, now)
+        };
+        self.parts.iter().map(why).collect()
     }
 
-    /// What was learned, to be kept.
+    /// What was learned, to be kept; by leaf and arm.
     pub fn learned(&self) -> Vec<Learned> {
-        Vec::new()
+        self.memory.learned()
     }
 
-    /// What was learned earlier on this device, with this tree.
+    /// What was learned earlier on this device, with this tree. What is no leaf of it, and numbers
+    /// that cannot be true, are left out.
     pub fn restore(&mut self, learned: &[Learned]) {
-        _ = learned;
+        for one in learned {
+            let leaf = leaf_at(&self.options.tree, one.leaf);
+            if leaf.is_some_and(|leaf| leaf.log_speedup(one.policy).is_some()) {
+                self.memory.restore(one);
+            }
+        }
     }
 }
