@@ -39,6 +39,8 @@ pub(crate) struct Locked {
     pub(crate) wanted: Option<Detail>,
     /// Mean time of a request in the loop, call-back included, in nanoseconds.
     pub(crate) turn_ns: u64,
+    /// Others want the lock: they have left something, or had it between two turns of the loop.
+    pub(crate) is_sought: bool,
     /// Where the trace goes, if there is one.
     pub(crate) tape: Option<Tape>,
     /// What chooses the policy, if anything does.
@@ -95,6 +97,7 @@ impl Locked {
             has_answered: false,
             wanted: None,
             turn_ns: 0,
+            is_sought: false,
             tape: None,
             selection: None,
             ticks: Ticks::default(),
@@ -122,6 +125,13 @@ impl Locked {
             }
             shared.ends.free_first(name);
         }
+        let count = self.admit_left(shared, now);
+        self.is_sought = count > 0;
+        count
+    }
+
+    /// Admits what others have submitted; how much it was.
+    fn admit_left(&mut self, shared: &Shared, now: Timestamp) -> usize {
         for count in 0..ENTRIES {
             let Some((operation, name)) = shared.ring.first() else { return count };
             let spare = match operation {

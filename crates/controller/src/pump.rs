@@ -41,8 +41,9 @@ const TURN_MAX: Nanos = Nanos::millis(5);
 
 /// Up to this mean time of a request's turn, other threads leave everything to the one that dispatches:
 /// for them to take the lock in its short absences would cost all of them more, since what is known of
-/// each request would move from one processor to the other, at about a microsecond.
-const SLOW: Nanos = Nanos::micros(2);
+/// each request would move from one processor to the other. That alone takes a microsecond or two, so
+/// the limit is above it: what is slow because of such moves counts as quick.
+const SLOW: Nanos = Nanos::micros(5);
 
 /// With so many requests, or its first batch, a loop that others rely on lets go of the lock. Those
 /// behind a call-back that is suddenly slow wait for it.
@@ -63,8 +64,11 @@ impl Attending<'_> {
         self.number.is_some_and(|number| self.of.has_attendance(number))
     }
 
-    /// Others leave everything from now on; whether that is so, and new.
+    /// Others leave everything from now on; whether that is new.
     fn begin(&mut self) -> bool {
+        if self.is_on() {
+            return false;
+        }
         self.number = self.of.begin_attendance();
         self.number.is_some()
     }
@@ -124,6 +128,17 @@ impl Controller {
         loop {
             self.ring_timer(&locked, now);
             let is_quick = locked.turn_ns <= SLOW.0;
+            if !is_quick {
+                attending.end();
+            } else if locked.is_sought
+                && decided == Decided::Dispatch
+                && self.dispatches_by_itself()
+                && !active.is_alarm
+                && attending.begin()
+                && !self.set_alarm(now + WATCH)
+            {
+                attending.end();
+            }
             let more = locked.more_at(now);
             self.unlock(locked, active);
             let requests = active.turns.len().max(1) as u64;
@@ -152,20 +167,10 @@ impl Controller {
             locked = again;
             let had_company = locked.was_held_after(now);
             let before = core::mem::replace(&mut now, locked.now(shared));
-            let taken = locked.take_along(shared, now);
+            locked.take_along(shared, now);
+            locked.is_sought |= had_company;
             let turn_ns = (now - before).0 / requests;
             locked.turn_ns = (locked.turn_ns * 7 + turn_ns.min(SLOW.0 * 8)) / 8;
-            let is_quick = locked.turn_ns <= SLOW.0;
-            let is_sought = (taken > 0 || had_company) && self.dispatches_by_itself();
-            let attends = attending.is_on()
-                || (is_quick
-                    && is_sought
-                    && !active.is_alarm
-                    && attending.begin()
-                    && self.set_alarm(now + WATCH));
-            if !is_quick || !attends {
-                attending.end();
-            }
             decided = self.decide(&mut locked, now, active);
             while decided == Decided::Dispatch
                 && attending.is_on()
