@@ -185,3 +185,23 @@ fn the_maps_agree_and_virtual_time_never_goes_back() {
         }
     }
 }
+
+#[test]
+fn a_reservation_is_overdue_while_its_class_wants_and_gets_nothing() {
+    let mut shares = Shares::new(SharingSettings::default());
+    let (class, other) = (ClassId(1), ClassId(2));
+    let reserved = ClassShare { reservation: 1 << 20, ..ClassShare::default() };
+    shares.configure(Timestamp(0), class, reserved).expect("it is possible");
+    let at = |ms: u64| Timestamp(ms * 1_000_000);
+    assert_eq!(shares.overdue(at(500)), Nanos::ZERO, "it wants nothing");
+    shares.ready(at(500), class);
+    shares.ready(at(500), other);
+    assert_eq!(shares.overdue(at(500)), Nanos::ZERO);
+    assert_eq!(shares.overdue(at(700)), Nanos::millis(200));
+    assert_eq!(shares.pick(at(700)), Pick::Class(class), "whoever is due goes first");
+    let work = Work { direction: Direction::Read, requests: 1, bytes: Bytes::mib(1) };
+    shares.charge(at(700), class, work);
+    assert_eq!(shares.overdue(at(700)), Nanos::ZERO, "it has had a second's worth");
+    shares.empty(at(900), class);
+    assert_eq!(shares.overdue(at(9000)), Nanos::ZERO);
+}
