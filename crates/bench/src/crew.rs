@@ -14,11 +14,16 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use crate::error::Error;
+use crate::stop;
 
 /// Longer without a word is a hang.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether the user wants an end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Processes that wait at the gate.
 #[derive(Debug)]
@@ -90,9 +95,17 @@ impl Crew {
     }
 
     fn is_readable_soon(&self) -> Result<bool, Error> {
-        let limit = Timespec { tv_sec: SILENCE_MAX.as_secs().cast_signed(), tv_nsec: 0 };
-        let count = poll(&mut [PollFd::new(&self.words, PollFlags::IN)], Some(&limit));
-        count.map(|count| count > 0).map_err(|errno| Error::io("poll")(errno.into()))
+        let limit = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.as_nanos() as _ };
+        let started = Instant::now();
+        while started.elapsed() < SILENCE_MAX {
+            stop::check()?;
+            match poll(&mut [PollFd::new(&self.words, PollFlags::IN)], Some(&limit)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(true),
+                Err(errno) => return Err(Error::io("poll")(errno.into())),
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -25,6 +25,7 @@ mod programs;
 mod progress;
 mod report;
 mod server;
+mod stop;
 mod strided;
 mod table;
 pub mod workload;
@@ -34,6 +35,7 @@ use std::path::PathBuf;
 pub use error::{Error, ErrorKind};
 pub use progress::Progress;
 pub use report::{Report, Row};
+pub use stop::stop;
 pub use table::table;
 
 use forebay_units::Direction;

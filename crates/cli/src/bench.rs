@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use forebay_bench::{ErrorKind, Options};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::args::BenchArgs;
 use crate::console::{print, say};
@@ -20,6 +22,7 @@ pub(crate) fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
         output: args.output,
         archive: args.archive,
     };
+    catch_signals()?;
     let mut listener = |progress: &forebay_bench::Progress| say(format_args!("{progress}"));
     let report = match (args.suite.as_str(), &args.figure) {
         (FIGURE, Some(name)) => forebay_bench::run_figure(name, &options, &mut listener),
@@ -40,4 +43,22 @@ pub(crate) fn bench(args: BenchArgs) -> Result<ExitCode, Failure> {
     })?;
     print(&format!("{}\n", forebay_bench::table(&report)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A signal ends the suite as an error would, which takes down whatever it has set up. A second
+/// one ends this process at once.
+fn catch_signals() -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Failure::new(FAILED, format!("signals: {error}")))?;
+    std::thread::spawn(move || {
+        let mut forever = signals.forever();
+        if let Some(signal) = forever.next() {
+            forebay_bench::stop();
+            say(format_args!("forebay: signal {signal}: ending; once more to end at once"));
+        }
+        if let Some(signal) = forever.next() {
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
 }

@@ -44,9 +44,6 @@ pub(super) enum Way {
     Ganesha,
     /// Forebay as it comes: every job is a class.
     Forebay,
-    /// Forebay with `store.depth = 2`: the fewer calls are in progress at once, the closer the jobs'
-    /// parts are kept, and the less a call waits behind those of others.
-    Shallow,
     /// Forebay with `sharing.level = none`: all requests in one order, whoever they are from.
     Unshared,
 }
@@ -57,7 +54,6 @@ impl Way {
             Self::Local => "local",
             Self::Ganesha => "ganesha",
             Self::Forebay => "forebay",
-            Self::Shallow => "forebay-depth-2",
             Self::Unshared => "forebay-unshared",
         }
     }
@@ -68,7 +64,6 @@ impl Way {
             Self::Local => "ext4",
             Self::Ganesha => "NFS-Ganesha",
             Self::Forebay => "Forebay",
-            Self::Shallow => "Forebay, depth 2",
             Self::Unshared => "Forebay, unshared",
         }
     }
@@ -82,7 +77,6 @@ impl Way {
             Self::Local => Box::new(Local { caching: Caching::Buffered }),
             Self::Ganesha => Box::new(Ganesha::new(TRANSFER_BYTES)),
             Self::Forebay => unix(&[]),
-            Self::Shallow => unix(&["--store-depth=2"]),
             Self::Unshared => unix(&["--sharing-level=none"]),
         }
     }
@@ -243,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_is_not_shared_is_told_so_and_ways_have_names_of_their_own() {
-        let ways = [Way::Local, Way::Ganesha, Way::Forebay, Way::Shallow, Way::Unshared];
+        let ways = [Way::Local, Way::Ganesha, Way::Forebay, Way::Unshared];
         let mut names: Vec<&str> = ways.iter().map(|way| way.name()).collect();
         let settings = Way::Unshared.peer().settings().to_string();
         assert!(settings.contains("--sharing-level=none"), "{settings}");

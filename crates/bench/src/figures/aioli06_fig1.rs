@@ -98,8 +98,11 @@ impl Extent {
         self.elevators.iter().map(part).collect()
     }
 
+    /// With every number of threads at the middle granularity, with the smallest at the others.
     fn cases(&self, elevator: &str, size: u64) -> Vec<Case> {
         let bytes = self.bytes;
+        let is_middle = size == MIDDLE_KIB << 10;
+        let threads = if is_middle { &self.threads[..] } else { &self.threads[..1] };
         let workload = move |_| {
             let (file, seed) = FILE;
             let block = Bytes(size);
@@ -107,7 +110,7 @@ impl Extent {
         };
         let mut cases =
             vec![Way::Local.case(parameters(elevator, size, PROCESSES as u32), workload)];
-        for (threads, depth) in &self.threads {
+        for (threads, depth) in threads {
             let ganesha = Ganesha::new(TRANSFER_BYTES).with_threads(*threads);
             let forebay = Forebay::new(Transport::Unix, Caching::Buffered, &[depth]);
             let peers: [(Way, Box<dyn Peer>); 2] =

@@ -23,6 +23,7 @@ use crate::peers::{Peer, Stage};
 use crate::programs::Programs;
 use crate::progress::Track;
 use crate::report::{Report, Row};
+use crate::stop;
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aioli06-table1",
@@ -134,6 +135,7 @@ fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<
     );
     let mut times: Vec<Vec<Vec<f64>>> = runs.iter().map(|_| Vec::new()).collect();
     for idx in cases::order(runs.len(), repetitions, &mut SplitMix64::new(ORDER_SEED)) {
+        stop::check()?;
         let run = runs[idx];
         let found = measure(&stage, programs, run)?;
         let words: Vec<String> = run

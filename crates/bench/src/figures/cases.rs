@@ -12,6 +12,7 @@ use crate::peers::workload::Workload;
 use crate::peers::{Measured, Peer, Stage};
 use crate::progress::Track;
 use crate::report::Row;
+use crate::stop;
 
 /// The first seed of what writers write; no file begins with it.
 const WRITE_SEED: u64 = 1 << 32;
@@ -48,6 +49,7 @@ pub(crate) fn run(
 ) -> Result<Vec<Found>, Error> {
     let mut runs: Vec<Vec<Measured>> = cases.iter().map(|_| Vec::new()).collect();
     for idx in order(cases.len(), repetitions, random) {
+        stop::check()?;
         let case = &mut cases[idx];
         let workload = (case.workload)(WRITE_SEED + random.below(WRITE_SEED));
         let measured = stage.run(&mut *case.peer, &workload)?;
