@@ -6,6 +6,7 @@ use forebay_device::Profile;
 use forebay_engine::store::Store;
 use forebay_engine::{Engine, Options};
 use forebay_pool::{Pool, PoolOptions};
+use forebay_probe::Identity;
 use forebay_sched::ClassOptions;
 use forebay_sched::policies::PolicyName;
 use forebay_sched::policies::hbrr::{HbrrQuantum, HbrrSettings};
@@ -21,7 +22,6 @@ use forebay_trace::Setup;
 use forebay_units::{Bytes, Direction, Nanos};
 
 use crate::Error;
-use crate::rotation::is_rotating;
 use crate::selection::Selection;
 use crate::settings::class::CLASS_PLACES;
 use crate::settings::definition::AUTO;
@@ -260,6 +260,12 @@ fn wait_effective(settings: &Settings) -> Result<Nanos, Error> {
             if is_rotating(folder) == Some(false) { Nanos::ZERO } else { limit }
         }
     })
+}
+
+/// Whether the device that a folder is on rotates; `None` where the kernel does not know: network file
+/// systems, overlays, memory.
+fn is_rotating(folder: &Path) -> Option<bool> {
+    Identity::of(folder).ok()?.is_rotating
 }
 
 fn parse<T>(key: &'static str, text: &str) -> Result<T, Error>

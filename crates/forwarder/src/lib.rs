@@ -19,7 +19,6 @@ mod log;
 mod outgoing;
 mod progress;
 mod rights;
-mod rotation;
 mod selection;
 pub mod settings;
 mod shard;

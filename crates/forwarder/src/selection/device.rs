@@ -105,3 +105,68 @@ fn read(path: &Path) -> Result<Record, String> {
     read.map_err(|error| error.to_string())?;
     Record::decode(&bytes).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_probe::{Access, Point};
+    use forebay_select::Order;
+    use forebay_select::profile::Knot;
+    use forebay_units::Bytes;
+
+    fn settings(kind: StoreKind) -> Settings {
+        let mut settings = Settings::default();
+        settings.store.kind = kind;
+        settings
+    }
+
+    #[test]
+    fn a_modelled_device_is_what_its_model_says() {
+        let ratio = |name: &str| {
+            let device = Device::of(&settings(StoreKind::Modelled(name.into()))).unwrap();
+            assert!(device.key.contains(name) && device.about.contains(name), "{}", device.about);
+            device.profile.ratio(Direction::Read, Bytes::kib(8))
+        };
+        assert!(ratio("hdd-57") > 20.0 && (ratio("ssd") - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_measured_profile_goes_before_everything_and_one_that_is_none_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json");
+        let mut settings = settings(StoreKind::Modelled("ssd".into()));
+        settings.select.device = Some(path.clone());
+        let error = Device::of(&settings).err().unwrap().to_string();
+        assert!(error.contains("select.device") && error.contains("forebay probe"), "{error}");
+        std::fs::write(&path, vec![b' '; RECORD_BYTES_MAX + 2]).unwrap();
+        let error = Device::of(&settings).err().unwrap().to_string();
+        assert!(error.contains("longer than"), "{error}");
+        let record = Record::new(
+            Identity { key: "k".into(), name: "a disk".into(), is_rotating: None },
+            1,
+            Access::Direct,
+            Bytes::mib(64),
+            DeviceProfile::PARTS
+                .map(|(direction, order)| {
+                    let time_ns = if order == Order::Random { 9e6 } else { 1e6 };
+                    let knot = Knot { length: Bytes::kib(8), time_ns, error: 0.1 };
+                    Point { direction, order, knot, runs: 3 }
+                })
+                .to_vec(),
+        );
+        std::fs::write(&path, record.unwrap().encode()).unwrap();
+        let device = Device::of(&settings).unwrap();
+        assert!((device.profile.ratio(Direction::Read, Bytes::kib(8)) - 9.0).abs() < 0.01);
+        assert_eq!(device.about, "a disk: measured by forebay probe");
+    }
+
+    #[test]
+    fn a_device_that_nobody_measured_is_named_with_what_would_measure_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings(StoreKind::Posix);
+        settings.export.root = Some(folder.path().to_path_buf());
+        let device = Device::of(&settings).unwrap();
+        assert!(device.about.contains("forebay probe"), "{}", device.about);
+        assert_eq!(device.refined, [Direction::Read], "written data is in the page cache");
+    }
+}
