@@ -12,7 +12,7 @@
 //! Units:       times are busy time: with at least one request here. Speeds are natural logarithms.
 //! Cost:        nothing for a request; a look takes well under a microsecond, the end of an epoch a
 //!              few: the arms of one leaf, at most eight.
-//! Deviations:  1. The first two comparisons at a leaf are short, parts of an epoch: while nothing is
+//! Deviations:  1. The first two comparisons of an arm are short, parts of an epoch: while nothing is
 //!              known of TO nothing can be noticed to hurt. 2. A killed policy is judged again by TO's
 //!              next epoch: if TO is as slow, the load has changed, and the policy was not to blame.
 //!              3. If the arm that was tried is killed, the one in charge goes on, of which at
@@ -231,23 +231,11 @@ impl Bandit {
             return trial.goal;
         }
         // A policy of which little is known is looked at more often, to be found out soon.
-        let length = match self.sureness(place) {
+        let length = match sureness(place, self.incumbent) {
             Length::Whole => Length::Whole,
             Length::Glance | Length::Short => Length::Short,
         };
         Goal::new(length, sight.epoch_min, sight.load.outstanding())
-    }
-
-    /// How much of a comparison with TO the policy in charge needs.
-    fn sureness(&self, place: &Place) -> Length {
-        let blocks = place.arm(self.incumbent).posterior.blocks;
-        if self.incumbent == PolicyName::To || blocks >= Length::Short.weight() {
-            Length::Whole
-        } else if blocks > 0.0 {
-            Length::Short
-        } else {
-            Length::Glance
-        }
     }
 
     fn end_epoch(&mut self, sight: &Sight<'_>, place: &mut Place, leaf: &Leaf, is_cut: bool) {
@@ -372,7 +360,7 @@ impl Bandit {
         let it = place.arm_mut(arm);
         it.posterior.add(difference, weight, prior);
         it.blocks += 1;
-        if arm == trial.arm && difference < HURTS {
+        if arm == trial.arm && difference < -trial.goal.length.alarm() {
             it.kill(now);
         }
     }
@@ -403,10 +391,13 @@ impl Bandit {
         let Some((arm, belief)) = self.candidate(sight.now, place, leaf) else { return };
         let current = place.belief(leaf, self.incumbent).unwrap_or(Belief::BASELINE);
         let is_check = arm == PolicyName::To;
-        let length = if is_check { self.sureness(place) } else { Length::Whole };
+        let length = sureness(place, if is_check { self.incumbent } else { arm });
         let goal = Goal::new(length, sight.epoch_min, sight.load.outstanding());
         // At a glance nothing is believed yet, not even that TO is slower; the budget cuts it short.
-        let slower = if length == Length::Glance { 0.0 } else { current.mean - belief.mean };
+        let slower = match length {
+            Length::Glance => 0.0,
+            Length::Short | Length::Whole => current.mean - belief.mean,
+        };
         let epoch = goal.expected(last, slower, sight.load);
         let trial = Trial::new(arm, goal.at_most(epoch), last.speed());
         if self.budget.has_room(Nanos(epoch.0 * trial.epochs()), belief.low) {
@@ -444,6 +435,18 @@ pub(crate) fn leaf_at(tree: &Tree, index: usize) -> Option<&Leaf> {
     match tree.nodes().get(index) {
         Some(Node::Leaf(leaf)) => Some(leaf),
         _ => None,
+    }
+}
+
+/// How long the next comparison of an arm has to be, by what was seen of it.
+fn sureness(place: &Place, arm: PolicyName) -> Length {
+    let blocks = place.arm(arm).posterior.blocks;
+    if arm == PolicyName::To || blocks >= Length::Short.weight() {
+        Length::Whole
+    } else if blocks > 0.0 {
+        Length::Short
+    } else {
+        Length::Glance
     }
 }
 

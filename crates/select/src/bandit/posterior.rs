@@ -59,20 +59,21 @@ impl Posterior {
 
     /// The variance of a block, from those seen, from how far they are from what the tree said, and
     /// from a floor: a tree that was wrong once is trusted less (normal-inverse-gamma).
-    fn variance(&self, prior: f64) -> f64 {
+    fn variance(&self, surprise: f64) -> f64 {
         let all = PRIOR_BLOCKS + self.blocks;
-        let surprise = self.mean - prior;
         let between = PRIOR_BLOCKS * self.blocks / all * surprise * surprise;
         let floor = DEVIATION_MIN * DEVIATION_MIN;
         ((PRIOR_BLOCKS * floor + self.squares + between) / all).max(floor)
     }
 
-    /// With what the tree says.
+    /// With what the tree says. A surprise moves the bound on its own side only: what was better than
+    /// was thought is not for that reason more dangerous.
     pub(crate) fn belief(&self, prior: f64) -> Belief {
         let all = PRIOR_BLOCKS + self.blocks;
         let mean = (PRIOR_BLOCKS * prior + self.blocks * self.mean) / all;
-        let bound = BOUND_DEVIATIONS * sqrt(self.variance(prior) / all);
-        Belief { mean, low: mean - bound, high: mean + bound }
+        let surprise = self.mean - prior;
+        let bound = |surprise| BOUND_DEVIATIONS * sqrt(self.variance(surprise) / all);
+        Belief { mean, low: mean - bound(surprise.min(0.0)), high: mean + bound(surprise.max(0.0)) }
     }
 
     /// A block has ended, `weight` of a whole one. Whether that shows that things have changed;
@@ -81,7 +82,7 @@ impl Posterior {
         let difference = difference.clamp(-DIFFERENCE_MAX, DIFFERENCE_MAX);
         let deviation = difference - self.mean;
         if self.blocks >= 2.0 {
-            let normal = deviation / sqrt(self.variance(prior)) * weight;
+            let normal = deviation / sqrt(self.variance(self.mean - prior)) * weight;
             self.above = (self.above + normal - CHANGE_SLACK).max(0.0);
             self.below = (self.below - normal - CHANGE_SLACK).max(0.0);
             if self.above.max(self.below) > CHANGE_ALARM {
@@ -127,7 +128,8 @@ mod tests {
             posterior.add(0.5, 1.0, 0.0);
             posterior.belief(0.0).low >= 0.0
         });
-        assert!(blocks.is_some_and(|blocks| blocks <= 4), "{blocks:?}");
+        assert!(blocks.is_some_and(|blocks| blocks <= 2), "{blocks:?}");
+        assert!(posterior.belief(0.0).high > 0.1, "what it may be at best is open");
     }
 
     #[test]
