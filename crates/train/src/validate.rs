@@ -1,0 +1,94 @@
+//! What a tree says of situations that it has not seen.
+
+use forebay_device::SplitMix64;
+use forebay_sched::PolicyName;
+use forebay_select::{Feature, Tree};
+
+use crate::learn::{Example, Shape, grow};
+
+/// What the folds are drawn from, the repetition added. Chosen before anything was measured.
+const SEED: u64 = 10_000;
+/// Parts of a cross-validation.
+pub const FOLDS: usize = 10;
+/// The attributes of the paper's three trees: all, without the data of a file, and also without
+/// the number of files.
+pub const T1: [Feature; 6] = [
+    Feature::IsRead,
+    Feature::Files,
+    Feature::FileBytes,
+    Feature::Spatiality,
+    Feature::IsLarge,
+    Feature::DeviceRatio,
+];
+/// Without the data of a file.
+pub const T2: [Feature; 5] = [
+    Feature::IsRead,
+    Feature::Files,
+    Feature::Spatiality,
+    Feature::IsLarge,
+    Feature::DeviceRatio,
+];
+/// And without the number of files.
+pub const T3: [Feature; 4] =
+    [Feature::IsRead, Feature::Spatiality, Feature::IsLarge, Feature::DeviceRatio];
+
+/// The fold of each of `count` things: shuffled, of nearly equal sizes.
+pub fn folds(count: usize, repetition: u64) -> Vec<usize> {
+    let mut random = SplitMix64::new(SEED + repetition);
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        order.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    let mut folds = vec![0; count];
+    for (place, thing) in order.into_iter().enumerate() {
+        folds[thing] = place % FOLDS;
+    }
+    folds
+}
+
+/// What trees say of every example that have not seen any of its part: one tree for each part, of
+/// all examples of the other parts, and of the `always` ones.
+pub fn unseen(
+    examples: &[Example],
+    part: &[usize],
+    always: &[Example],
+    asked: &[Feature],
+    shape: Shape,
+) -> Vec<PolicyName> {
+    let parts = part.iter().max().map_or(0, |last| last + 1);
+    let trees: Vec<Tree> = (0..parts)
+        .map(|out| {
+            let others = examples.iter().zip(part).filter(|(_, part)| **part != out);
+            let seen: Vec<&Example> = others.map(|(one, _)| one).chain(always).collect();
+            grow(&seen, asked, shape)
+        })
+        .collect();
+    let choice = |(one, part): (&Example, &usize)| trees[*part].leaf(&one.features).1.policy;
+    examples.iter().zip(part).map(choice).collect()
+}
+
+/// The shape with which trees that have not seen a group lose least; of equals the smaller one.
+/// `group` says which examples are kept together.
+pub fn best_shape(examples: &[Example], group: &[usize], asked: &[Feature]) -> Shape {
+    let groups = group.iter().max().map_or(0, |last| last + 1);
+    let loss = |shape: Shape| -> f64 {
+        let of_repetition = |repetition| {
+            let fold = folds(groups, repetition);
+            let part: Vec<usize> = group.iter().map(|group| fold[*group]).collect();
+            let choices = unseen(examples, &part, &[], asked, shape);
+            let losses = examples.iter().zip(&choices);
+            losses.map(|(one, choice)| one.losses[crate::learn::place(*choice)]).sum::<f64>()
+        };
+        // Far from the repetitions that figures are taken from.
+        (1000..1003).map(of_repetition).sum()
+    };
+    let grid = [4, 5, 6, 7, 8].map(|depth| [4, 2].map(|least| Shape { depth, least }));
+    let mut best: Option<(f64, Shape)> = None;
+    for shape in grid.into_iter().flatten() {
+        let loss = loss(shape);
+        if best.is_none_or(|(least, _)| loss < least - 1e-9) {
+            best = Some((loss, shape));
+        }
+    }
+    best.expect("the grid has shapes").1
+}
