@@ -2,13 +2,12 @@
 //!
 //! The server's own settings are the distribution's, apart from what has to be said: where it
 //! listens, what it exports, and how large a transfer may be. Protocol version 3 registers itself
-//! with `rpcbind`, which is started too unless there is one. The server listens on this machine
-//! only, and only to root's ports: whoever may say who they are is root already. The registry takes
-//! registrations from this machine only; its questions over UDP too, over TCP (which it cannot be
-//! told) from everywhere.
+//! with `rpcbind`, which is started too unless there is one. Both listen on this machine only, the
+//! server only to root's ports: whoever may say who they are is root already.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,6 +28,11 @@ const REGISTRY_PORT: u16 = 111;
 /// Beside 127.0.0.1, where `rpcbind` listens by itself as soon as it is told an address (rpcbind(8));
 /// told that one, version 1.2.6 frees something twice and aborts.
 const REGISTRY_ADDRESS: &str = "127.0.0.2";
+
+/// Over TCP the registry listens everywhere, unless it is handed its sockets as systemd does
+/// (sd_listen_fds(3)): from descriptor 3 on. They come as standard input and output.
+const REGISTRY_SCRIPT: &str =
+    "exec 3<&0 4<&1 </dev/null >/dev/null; LISTEN_PID=$$ exec rpcbind -f -h \"$0\"";
 
 /// Debian puts the registry where only root looks.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
@@ -154,8 +158,7 @@ impl Peer for Ganesha {
         let registry = match TcpStream::connect((Ipv4Addr::LOCALHOST, REGISTRY_PORT)) {
             Ok(_) => None,
             Err(_) => {
-                let mut registry =
-                    Program::start(REGISTRY, "rpcbind", &["-f", "-h", REGISTRY_ADDRESS])?;
+                let mut registry = Program::start_registry()?;
                 registry.wait_for_port(REGISTRY_PORT)?;
                 Some(registry)
             }
@@ -205,16 +208,30 @@ impl Peer for Ganesha {
 
 impl Program {
     fn start(name: &'static str, package: &str, arguments: &[&str]) -> Result<Self, Error> {
+        require(name, package)?;
         let mut command = Command::new(name);
-        command.args(arguments).env("PATH", PATH).current_dir("/");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::fix(format!("{name} is not installed; on Debian it is in {package}"))
-            }
-            _ => Error::io(name)(error),
-        })?;
-        Ok(Self { name, child })
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        Self::spawn(name, command)
+    }
+
+    /// The registry, on this machine's own addresses.
+    fn start_registry() -> Result<Self, Error> {
+        require(REGISTRY, "rpcbind")?;
+        let listen = |address: IpAddr| TcpListener::bind((address, REGISTRY_PORT));
+        let first = listen(Ipv4Addr::LOCALHOST.into()).map_err(Error::io("port 111"))?;
+        // There may be no version 6 here.
+        let second = listen(Ipv6Addr::LOCALHOST.into()).ok();
+        let mut command = Command::new("sh");
+        command.args(["-c", REGISTRY_SCRIPT, REGISTRY_ADDRESS]);
+        command.env("LISTEN_FDS", if second.is_some() { "2" } else { "1" });
+        command.stdin(OwnedFd::from(first));
+        command.stdout(second.map_or_else(Stdio::null, |second| OwnedFd::from(second).into()));
+        Self::spawn(REGISTRY, command)
+    }
+
+    fn spawn(name: &'static str, mut command: Command) -> Result<Self, Error> {
+        command.env("PATH", PATH).current_dir("/").stderr(Stdio::null());
+        Ok(Self { name, child: command.spawn().map_err(Error::io(name))? })
     }
 
     /// Waits until something answers there.
@@ -253,6 +270,13 @@ impl Drop for Program {
         // Nothing more can be done about one that cannot be waited for.
         let _ = self.end();
     }
+}
+
+fn require(program: &str, package: &str) -> Result<(), Error> {
+    if PATH.split(':').any(|folder| Path::new(folder).join(program).exists()) {
+        return Ok(());
+    }
+    Err(Error::fix(format!("{program} is not installed; on Debian it is in {package}")))
 }
 
 /// Two ports that nobody uses just now.
