@@ -11,7 +11,8 @@ use clap::Args;
 use forebay_device::Profile;
 use forebay_forwarder::settings::{Kind, StoreKind, Value};
 use forebay_probe::{
-    BUDGET_MIN, Cache, ErrorKind, ProbeOptions, Progress, Record, SPAN_MIN, load_record, operation,
+    BUDGET_MIN, Cache, ErrorKind, PIECE, ProbeOptions, Progress, Record, SPAN_MIN, load_record,
+    operation,
 };
 use forebay_units::{Bytes, Nanos};
 
@@ -59,7 +60,8 @@ pub(crate) struct ProbeArgs {
     /// Draw rates by request size to a file, .svg or .png
     #[arg(long, value_name = "FILE")]
     output: Option<Picture>,
-    /// Size of the test file [default: 1GiB, at most a tenth of what is free, less on a slow device]
+    /// Size of the test file, of which two fifths of the budget write what they can [default: 4GiB, at
+    /// most a tenth of what is free; 1GiB of it are written]
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
     /// Time to spend; a steady device takes less, a very slow one more
@@ -189,7 +191,7 @@ fn failure(error: forebay_probe::Error) -> Failure {
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
-    let kind = Kind::Bytes { min: SPAN_MIN, max: Bytes::mib(1 << 20), multiple_of: Bytes::mib(8) };
+    let kind = Kind::Bytes { min: SPAN_MIN, max: Bytes::mib(1 << 20), multiple_of: PIECE };
     match kind.parse(text) {
         Some(Value::Bytes(bytes)) => Ok(bytes),
         _ => Err(format!("not {kind}")),

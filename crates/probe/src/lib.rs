@@ -29,7 +29,9 @@ pub use clock::{Clock, RealClock};
 pub use error::{Error, ErrorKind};
 pub use identity::Identity;
 pub use known::{assumed, of_model};
-pub use measure::{Extent, LENGTHS, Options, Point, Progress, SPAN_MIN, Subject, measure, profile};
+pub use measure::{
+    Extent, LENGTHS, Options, PIECE, Point, Progress, SPAN_MIN, Subject, measure, profile,
+};
 pub use probe::{BUDGET_MIN, ProbeOptions, probe};
 pub use record::{RECORD_BYTES_MAX, Record, operation};
 pub use test_file::Access;

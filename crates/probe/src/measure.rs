@@ -1,15 +1,16 @@
 //! Measures: runs of requests, one at a time, for each operation, order and length.
 //!
 //! ```text
-//!   pilot of every point ─► five runs of every point, in turn ─► runs of the point that is
-//!   (how many requests      (whatever the budget)                least sure, until all are sure
-//!    make a run)                                                 or the budget is spent
+//!   pilot of every point ─► five runs of every pair, in turn ─► runs of the pair whose ratio is
+//!   (how many requests      (whatever the budget)               least sure, until all are sure
+//!    make a run)                                                or the budget is spent
 //! ```
 //!
 //! A run is some requests in a row; its result is their mean, since what is to be predicted is
 //! throughput, and a drive that reads ahead answers most requests at once and a few late. A point's
-//! time is the median of its runs ([`Knot::of_runs`]). Runs of different points take turns, so that
-//! what disturbs the device for a while disturbs one run of each.
+//! time is the median of its runs ([`Knot::of_runs`]). A sequential run and a random one of the same
+//! operation and length are a pair and follow each other, and pairs take turns: what disturbs the
+//! device or the computer for a while disturbs both sides of a ratio, and few runs of each.
 //!
 //! A sequential run begins somewhere, after one request that brings the device there and is not
 //! timed. A run of writes ends with a sync that is, so that a cache that is only being filled is
@@ -43,8 +44,8 @@ const RUNS_MIN: usize = 5;
 /// Runs after which a point is left alone: then the median's error is a tenth of a run's.
 const RUNS_MAX: usize = 150;
 
-/// A point that is as sure as this needs no more runs: a ratio of two is then known to 6 %.
-const ERROR_ENOUGH: f64 = 0.02;
+/// A pair whose ratio is as sure as this needs no more runs.
+const ERROR_ENOUGH: f64 = 0.03;
 
 /// Into so many parts the budget goes for each point: the fewest runs, and as much again for the
 /// pilot, positioning and what turns out to need more.
@@ -56,8 +57,11 @@ const LEAD: Bytes = Bytes::mib(1);
 /// What is written to fill a file is unlike what is written to measure.
 pub(crate) const FILL_SEED: u64 = 0x5eed;
 
+/// What is contiguous in a file that is not full; sequential runs stay within one.
+pub const PIECE: Bytes = Bytes::mib(32);
+
 /// The smallest file on which random requests are apart.
-pub const SPAN_MIN: Bytes = Bytes::mib(64);
+pub const SPAN_MIN: Bytes = Bytes(2 * PIECE.0);
 
 /// What is measured: open files of one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,13 +74,46 @@ pub struct Subject {
     pub is_cached: bool,
 }
 
-/// A file, and how much of it is used.
+/// A file, and which of its bytes are used: all of them, or some [`PIECE`]s spread over it, so that
+/// requests are far apart in a file of which only a part had to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The file.
-    pub file: StoreFile,
-    /// Bytes from its start; at least [`SPAN_MIN`].
-    pub span: Bytes,
+    file: StoreFile,
+    pieces: u64,
+    /// From one piece to the next in the order of use.
+    step: u64,
+    used: u64,
+}
+
+impl Extent {
+    /// All of a file of so many bytes, as far as pieces are whole.
+    pub fn whole(file: StoreFile, size: Bytes) -> Self {
+        let pieces = size.0 / PIECE.0;
+        // The golden section of them, or the next number below that has no common divisor with it.
+        let wanted = pieces * 618 / 1000;
+        let step = (1..=wanted).rev().find(|step| common_divisor(*step, pieces) == 1);
+        Self { file, pieces, step: step.unwrap_or(1), used: pieces }
+    }
+
+    /// The first so many pieces, in the order of [`piece`](Self::piece).
+    pub(crate) fn with_used(self, used: u64) -> Self {
+        Self { used: used.min(self.pieces), ..self }
+    }
+
+    /// How far apart requests may be.
+    pub fn span(&self) -> Bytes {
+        Bytes(self.pieces * PIECE.0)
+    }
+
+    /// Where a piece begins: the first ones of any number are spread evenly over the file.
+    pub(crate) fn piece(&self, idx: u64) -> u64 {
+        idx * self.step % self.pieces * PIECE.0
+    }
+}
+
+/// Euclid's.
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 /// How it is measured.
@@ -121,7 +158,7 @@ pub enum Progress {
         length: Bytes,
         /// Each took so long.
         time: Nanos,
-        /// The largest error of a point; 1 as long as one has fewer than two runs.
+        /// The largest error of a pair's ratio; at least 1 as long as one has fewer than two runs.
         worst_error: f64,
         /// Of the budget.
         spent: Nanos,
@@ -153,17 +190,19 @@ pub fn measure(
     for idx in 0..bench.points.len() {
         bench.pilot(idx)?;
     }
-    while let Some(idx) = bench.next(began, options.budget) {
-        let time_ns = bench.run(idx)?;
-        let Job { direction, order, length, .. } = bench.points[idx];
-        progress(&Progress::Measuring {
-            direction,
-            order,
-            length,
-            time: Nanos(time_ns as u64),
-            worst_error: bench.points.iter().map(|point| point.error).fold(0.0, f64::max),
-            spent: bench.one.now() - began,
-        });
+    while let Some(pair) = bench.next(began, options.budget) {
+        for idx in [pair, pair + 1] {
+            let time_ns = bench.run(idx)?;
+            let Job { direction, order, length, .. } = bench.points[idx];
+            progress(&Progress::Measuring {
+                direction,
+                order,
+                length,
+                time: Nanos(time_ns as u64),
+                worst_error: bench.pairs().map(|pair| bench.error(pair)).fold(0.0, f64::max),
+                spent: bench.one.now() - began,
+            });
+        }
     }
     bench.points.into_iter().map(Job::finish).collect()
 }
@@ -194,14 +233,14 @@ pub fn profile(points: &[Point]) -> Option<DeviceProfile> {
 /// How far writes are from reads, by a standard error, where only one of them was measured.
 const UNLIKE_ERROR: f64 = 0.5;
 
-/// What there is to measure.
+/// What there is to measure: pairs of a sequential and a random point.
 fn points(subject: &Subject) -> Result<Vec<Job>, Error> {
     let mut points = Vec::new();
     for (direction, extent) in [(Direction::Read, subject.read), (Direction::Write, subject.write)]
     {
         let Some(extent) = extent else { continue };
-        if extent.span < SPAN_MIN {
-            let (span, min) = (extent.span.0, SPAN_MIN.0);
+        if extent.span() < SPAN_MIN || extent.used == 0 {
+            let (span, min) = (extent.span().0, SPAN_MIN.0);
             let text = format!("a file of {span} bytes is too small to measure: at least {min}");
             return Err(Error::fix(text));
         }
@@ -238,18 +277,29 @@ struct Bench<'a, 'b> {
 }
 
 impl Bench<'_, '_> {
-    /// The point whose turn it is; `None` when all is done.
+    /// Where each pair begins.
+    fn pairs(&self) -> impl Iterator<Item = usize> + use<> {
+        (0..self.points.len()).step_by(2)
+    }
+
+    /// How sure the ratio of a pair is.
+    fn error(&self, pair: usize) -> f64 {
+        self.points[pair].error.hypot(self.points[pair + 1].error)
+    }
+
+    /// The pair whose turn it is; `None` when all is done.
     fn next(&self, began: Timestamp, budget: Nanos) -> Option<usize> {
-        let runs = |idx: &usize| self.points[*idx].times_ns.len();
-        let fewest = (0..self.points.len()).min_by_key(runs)?;
+        let runs = |pair: &usize| self.points[*pair].times_ns.len();
+        let fewest = self.pairs().min_by_key(runs)?;
         if runs(&fewest) < RUNS_MIN {
             return Some(fewest);
         }
-        let open = |idx: &usize| self.points[*idx].error > ERROR_ENOUGH && runs(idx) < RUNS_MAX;
-        let by_error =
-            |a: &usize, b: &usize| self.points[*a].error.total_cmp(&self.points[*b].error);
-        let is_over = self.one.now() - began >= budget;
-        (0..self.points.len()).filter(open).max_by(by_error).filter(|_| !is_over)
+        if self.one.now() - began >= budget {
+            return None;
+        }
+        let is_open = |pair: &usize| self.error(*pair) > ERROR_ENOUGH && runs(pair) < RUNS_MAX;
+        let by_error = |a: &usize, b: &usize| self.error(*a).total_cmp(&self.error(*b));
+        self.pairs().filter(is_open).max_by(by_error)
     }
 
     /// Finds out how many requests make a run.
@@ -269,10 +319,9 @@ impl Bench<'_, '_> {
         }
     }
 
-    /// A sequential run stays within the file, and writes leave most of it alone.
+    /// A sequential run stays within a piece.
     fn requests_max(&self, idx: usize) -> u64 {
-        let Job { length, extent, .. } = &self.points[idx];
-        ((extent.span.0 - LEAD.0) / 2 / length.0).max(1)
+        (PIECE.0 - LEAD.0) / self.points[idx].length.0
     }
 
     fn run(&mut self, idx: usize) -> Result<f64, Error> {
@@ -290,23 +339,21 @@ impl Bench<'_, '_> {
         if self.is_cached {
             self.empty_cache(file, order)?;
         }
-        let slots = extent.span.0 / length.0;
-        let mut at = match order {
-            Order::Random => 0,
-            Order::Sequential => {
-                let last = extent.span.0 - requests * length.0;
-                // Aligned to the request's length, as file systems and striped devices have it.
-                let first = LEAD.0.div_ceil(length.0);
-                let start = first + self.random.below((last / length.0 - first).max(1));
-                let start = (start * length.0).min(last);
-                self.transfer(direction, file, start - LEAD.0, LEAD)?;
-                start
-            }
-        };
+        let mut at = 0;
+        if order == Order::Sequential {
+            let piece = extent.piece(self.random.below(extent.used));
+            // Aligned to the request's length, as file systems and striped devices have it.
+            let first = LEAD.0.div_ceil(length.0);
+            let last = PIECE.0 / length.0 - requests;
+            at = piece
+                + (first + self.random.below((last + 1).saturating_sub(first).max(1))) * length.0;
+            self.transfer(direction, file, at - LEAD.0, LEAD)?;
+        }
         let began = self.one.now();
         for _ in 0..requests {
             if order == Order::Random {
-                at = self.random.below(slots) * length.0;
+                let slot = self.random.below(PIECE.0 / length.0);
+                at = extent.piece(self.random.below(extent.used)) + slot * length.0;
             }
             self.transfer(direction, file, at, length)?;
             at += length.0;
@@ -356,5 +403,27 @@ impl Job {
         let knot = Knot::of_runs(self.length, &mut self.times_ns)
             .ok_or_else(|| Error::failed("the clock stands still"))?;
         Ok(Point { direction: self.direction, order: self.order, knot, runs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_all_visited_once_and_the_first_ones_are_spread() {
+        for pieces in [2, 3, 10, 64, 128, 360, 1_000] {
+            let extent = Extent::whole(StoreFile(0), Bytes(pieces * PIECE.0 + 5));
+            let mut starts: Vec<u64> = (0..pieces).map(|idx| extent.piece(idx)).collect();
+            starts.sort_unstable();
+            starts.dedup();
+            assert_eq!(starts.len() as u64, pieces);
+            assert_eq!(starts.last(), Some(&(extent.span().0 - PIECE.0)));
+        }
+        let extent = Extent::whole(StoreFile(0), Bytes(128 * PIECE.0));
+        let mut first: Vec<u64> = (0..13).map(|idx| extent.piece(idx) / PIECE.0).collect();
+        first.sort_unstable();
+        let gaps = first.windows(2).map(|two| two[1] - two[0]);
+        assert!(gaps.clone().max() <= Some(20) && gaps.min() >= Some(3), "{first:?}");
     }
 }

@@ -64,8 +64,17 @@ impl<'a> One<'a> {
 
     /// Carries out a call that moves no data.
     pub(crate) fn call(&mut self, file: StoreFile, operation: Operation) -> Result<(), Error> {
+        self.try_call(file, operation)?.map_err(|errno| refused(operation, errno))
+    }
+
+    /// The same, with what the store says if it does not do it.
+    pub(crate) fn try_call(
+        &mut self,
+        file: StoreFile,
+        operation: Operation,
+    ) -> Result<Result<(), Errno>, Error> {
         let io = self.run(file, operation, Vec::new())?;
-        io.outcome.map(|_| ()).map_err(|errno| refused(operation, errno))
+        Ok(io.outcome.map(|_| ()))
     }
 
     fn transfer(
@@ -130,7 +139,8 @@ impl<'a> One<'a> {
     }
 }
 
-fn refused(operation: Operation, errno: Errno) -> Error {
+/// What a store's refusal means to the user.
+pub(crate) fn refused(operation: Operation, errno: Errno) -> Error {
     if errno == Errno::NOSPC || errno == Errno::DQUOT {
         let text = format!("no space for the test file ({errno}); --size makes it smaller");
         return Error::fix(text);

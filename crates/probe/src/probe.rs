@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forebay_device::{Profile, RANDOM_SPAN};
+use forebay_device::Profile;
 use forebay_engine::store::Store;
 use forebay_store::{Modelled, PosixOptions, PosixStore, TimeScale};
 use forebay_units::{Bytes, Nanos};
@@ -12,9 +12,9 @@ use crate::clock::{Clock, RealClock};
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::measure::{self, Extent, Progress, Subject};
-use crate::one::{LENGTH_MAX, One};
+use crate::one::One;
 use crate::record::Record;
-use crate::test_file::{self, Access, Place};
+use crate::test_file::{self, Access, Filling, Place};
 
 /// Of the budget, what filling the test file may take, in percent.
 const FILL_PERCENT: u64 = 40;
@@ -25,7 +25,8 @@ pub const BUDGET_MIN: Nanos = Nanos::secs(1);
 /// What is measured, and how.
 #[derive(Clone, Debug)]
 pub struct ProbeOptions {
-    /// Of the test file; `None`: 1 GiB, at most a tenth of what is free, and as far as the time goes.
+    /// Of the test file, of which pieces are written as far as the time goes; `None`: 4 GiB, at most
+    /// a tenth of what is free, and 1 GiB of it written.
     pub size: Option<Bytes>,
     /// Time to spend, filling included; at least [`BUDGET_MIN`].
     pub budget: Nanos,
@@ -99,7 +100,7 @@ fn run(
     let points = measure::measure(store, clock, &subject, &options, progress)?;
     let measured_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     let extent = subject.read.or(subject.write);
-    Record::new(device, measured_at, access, extent.map_or(Bytes::ZERO, |it| it.span), points)
+    Record::new(device, measured_at, access, extent.map_or(Bytes::ZERO, |it| it.span()), points)
 }
 
 /// Opens and fills what is measured.
@@ -116,26 +117,23 @@ fn prepare(
         Place::Directory(_) => None,
         Place::File(path, _, size) => {
             let file = test_file::open_to_read(path, *size, access)?;
-            let span = Bytes(size.0 / LENGTH_MAX.0 * LENGTH_MAX.0);
-            Some(Extent { file: test_file::hand_over(&mut one, file)?, span })
+            Some(Extent::whole(test_file::hand_over(&mut one, file)?, *size))
         }
     };
     let is_model = access == Access::Modelled;
     let write = if options.writes {
         let directory = place.directory();
-        let size = test_file::size_in(directory, options.size, is_model.then_some(RANDOM_SPAN))?;
+        let size = test_file::size_in(directory, options.size)?;
         let file = test_file::create_in(directory, access)?;
         let file = test_file::hand_over(&mut one, file)?;
-        let span = if is_model {
+        Some(if is_model {
             test_file::stretch(&mut one, file, size)?;
-            size
+            Extent::whole(file, size)
         } else {
-            // A size that was asked for is filled, however long it takes.
             let time = Nanos(options.budget.0 / 100 * FILL_PERCENT);
-            let time = options.size.is_none().then_some(time);
-            test_file::fill(&mut one, file, size, time, progress)?
-        };
-        Some(Extent { file, span })
+            let filling = Filling::new(time, options.size);
+            test_file::fill(&mut one, file, size, &filling, progress)?
+        })
     } else {
         None
     };

@@ -7,17 +7,18 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use forebay_device::RANDOM_SPAN;
 use forebay_engine::store::{OpenHow, Operation, StoreFile};
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, Nanos, Offset};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat, statvfs, unlinkat};
 use rustix::io::Errno;
 
 use crate::error::Error;
-use crate::measure::{Progress, SPAN_MIN};
-use crate::one::{LENGTH_MAX, One};
+use crate::measure::{Extent, PIECE, Progress, SPAN_MIN};
+use crate::one::{LENGTH_MAX, One, refused};
 
-/// The size of our file where nothing says otherwise and the time suffices.
-const SIZE_DEFAULT: Bytes = Bytes::mib(1024);
+/// What is written to our file where nothing says otherwise and the time suffices.
+const FILL_DEFAULT: Bytes = Bytes::mib(1024);
 
 /// Of what is free, so many parts at most where nothing says otherwise.
 const SHARE_OF_FREE: u64 = 10;
@@ -165,20 +166,16 @@ fn create(directory: &Path, access: Access) -> Result<OwnedFd, Errno> {
 }
 
 /// How large our file may become: what was asked for, or what is reasonable here.
-pub(crate) fn size_in(
-    directory: &Path,
-    asked: Option<Bytes>,
-    default: Option<Bytes>,
-) -> Result<Bytes, Error> {
+pub(crate) fn size_in(directory: &Path, asked: Option<Bytes>) -> Result<Bytes, Error> {
     let place = directory.display();
     let stat = statvfs(directory).map_err(|errno| Error::fix(format!("{place}: {errno}")))?;
     let free = Bytes(stat.f_bavail.saturating_mul(stat.f_frsize));
     let room = free - FREE_MIN;
     let size = asked.unwrap_or_else(|| {
-        let share = default.unwrap_or(SIZE_DEFAULT).min(Bytes(free.0 / SHARE_OF_FREE));
-        share.max(SPAN_MIN)
+        // As far apart as the models' random requests are.
+        RANDOM_SPAN.min(Bytes(free.0 / SHARE_OF_FREE)).max(SPAN_MIN)
     });
-    let size = Bytes(size.0 / LENGTH_MAX.0 * LENGTH_MAX.0);
+    let size = Bytes(size.0 / PIECE.0 * PIECE.0);
     if size < SPAN_MIN {
         let min = SPAN_MIN.0 >> 20;
         return Err(Error::fix(format!(
@@ -202,27 +199,50 @@ pub(crate) fn hand_over(one: &mut One<'_>, file: OwnedFd) -> Result<StoreFile, E
         .map_err(|errno| Error::failed(format!("the store does not take the file: {errno}")))
 }
 
-/// Writes our file full, up to `size`, or until `time` is over if it is given and the file is large enough.
-/// How large it became.
+/// How much of our file is written.
+pub(crate) struct Filling {
+    /// No longer than this, once there is enough to measure.
+    pub(crate) time: Nanos,
+    /// No more than this.
+    pub(crate) bytes: Bytes,
+}
+
+impl Filling {
+    /// In so much time; all of a size that was asked for.
+    pub(crate) fn new(time: Nanos, asked: Option<Bytes>) -> Self {
+        Self { time, bytes: asked.unwrap_or(FILL_DEFAULT) }
+    }
+}
+
+/// Takes the space for our file, and writes pieces of it, spread evenly. What of it may be used.
 pub(crate) fn fill(
     one: &mut One<'_>,
     file: StoreFile,
     size: Bytes,
-    time: Option<Nanos>,
+    filling: &Filling,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Bytes, Error> {
+) -> Result<Extent, Error> {
     let began = one.now();
-    let mut done = Bytes::ZERO;
-    while done < size {
-        if done >= SPAN_MIN && time.is_some_and(|time| one.now() - began >= time) {
-            break;
+    // Where that is not known, pieces take their space as they are written.
+    let whole = Operation::Allocate { mode: 0, offset: Offset(0), length: size };
+    match one.try_call(file, whole)? {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        Err(errno) => return Err(refused(whole, errno)),
+    }
+    let extent = Extent::whole(file, size);
+    let (pieces, least) = (size.0 / PIECE.0, SPAN_MIN.0 / PIECE.0);
+    let most = pieces.min(filling.bytes.0 / PIECE.0).max(least);
+    let mut used = 0;
+    while used < most && (used < least || one.now() - began < filling.time) {
+        let start = extent.piece(used);
+        for at in (start..start + PIECE.0).step_by(LENGTH_MAX.0 as usize) {
+            one.write(file, at, LENGTH_MAX)?;
         }
-        one.write(file, done.0, LENGTH_MAX)?;
-        done += LENGTH_MAX;
-        progress(&Progress::Filling { done, size });
+        used += 1;
+        progress(&Progress::Filling { done: Bytes(used * PIECE.0), size: Bytes(most * PIECE.0) });
     }
     one.call(file, Operation::DataSync)?;
-    Ok(done)
+    Ok(extent.with_used(used))
 }
 
 /// Makes our file so long without a byte in it: enough for a model.
@@ -246,7 +266,7 @@ mod tests {
     #[test]
     fn a_size_has_to_fit_and_to_mean_something() {
         let folder = tempfile::tempdir().unwrap();
-        let size = |asked| size_in(folder.path(), asked, None);
+        let size = |asked| size_in(folder.path(), asked);
         assert_eq!(size(Some(Bytes::mib(64) + Bytes(5))).unwrap(), Bytes::mib(64));
         assert!(size(None).unwrap() >= SPAN_MIN);
         let small = size(Some(Bytes::mib(63))).unwrap_err().to_string();

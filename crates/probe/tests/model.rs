@@ -66,7 +66,7 @@ impl Clock for Virtual {
 }
 
 fn subject(file: StoreFile, span: Bytes) -> Subject {
-    let extent = Some(Extent { file, span });
+    let extent = Some(Extent::whole(file, span));
     Subject { read: extent, write: extent, is_cached: false }
 }
 
@@ -207,7 +207,7 @@ fn in_real_time_a_modelled_disk_has_the_ratio_of_a_disk() {
     file.set_len(span.0).unwrap();
     let how = OpenHow::Descriptor(OwnedFd::from(file));
     let file = store.open(how).unwrap().file;
-    let subject = Subject { read: Some(Extent { file, span }), write: None, is_cached: false };
+    let subject = Subject { read: Some(Extent::whole(file, span)), write: None, is_cached: false };
     let options = Options { budget: Nanos::millis(500), seed: 5 };
     let mut runs = 0;
     let mut progress = |progress: &Progress| {
@@ -215,11 +215,11 @@ fn in_real_time_a_modelled_disk_has_the_ratio_of_a_disk() {
     };
     let points =
         measure(&mut store, &mut RealClock::new(), &subject, &options, &mut progress).unwrap();
-    assert!(runs >= 60, "{runs}");
+    assert!(runs >= 70, "{runs}");
     let found = profile(&points).unwrap();
     let ratio = found.ratio(Direction::Read, Bytes::kib(8));
     assert!(ratio > 4.0, "{ratio}");
     let counters = store.counters();
     let seeks = counters.iter().find(|(name, _)| *name == "seeks").unwrap().1;
-    assert!(seeks > 100, "{seeks}");
+    assert!(seeks >= 70, "every random run and every way to a sequential one: {seeks}");
 }

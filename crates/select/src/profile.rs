@@ -19,6 +19,8 @@ use core::fmt;
 
 use forebay_units::{Bytes, Direction, Nanos};
 
+use crate::math::sqrt;
+
 pub use curve::{Curve, KNOTS_MAX, Line};
 pub use knot::Knot;
 pub use refinement::{Dispatched, Refinement};
@@ -129,7 +131,7 @@ impl DeviceProfile {
         // Relative errors of a quotient's parts add as squares. An interval that is as wide in
         // ratios on both sides never goes below nothing.
         let variance = sequential.error * sequential.error + random.error * random.error;
-        let factor = 1.0 + NORMAL_95 * knot::square_root(variance);
+        let factor = 1.0 + NORMAL_95 * sqrt(variance);
         Ratio { value, low: value / factor, high: value * factor }
     }
 }

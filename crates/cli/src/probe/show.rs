@@ -22,8 +22,8 @@ const DIRECTIONS: [Direction; 2] = [Direction::Read, Direction::Write];
 pub(super) fn text(record: &Record, lengths: &[Bytes], model: Option<&Profile>) -> String {
     let device = &record.device;
     let kind = match device.is_rotating {
-        Some(true) => ", rotating",
-        Some(false) => ", not rotating",
+        Some(true) => ", which rotates, says the kernel",
+        Some(false) => ", which does not rotate, says the kernel",
         None => "",
     };
     let access = match record.access {
@@ -173,12 +173,14 @@ fn verdict(record: &Record, direction: Direction) -> String {
             1.0 / small.value
         );
     }
-    if small.low > 1.0 / WORTH && small.high < WORTH {
-        return format!("{name}s: order does not matter");
+    let (low, high) = (small.low, small.high);
+    if high < WORTH {
+        return format!(
+            "{name}s: order gains nothing: the ratio at 8 KiB is between {low:.2} and {high:.2}"
+        );
     }
     format!(
-        "{name}s: not sure: the ratio at 8 KiB is between {:.2} and {:.2}; a larger --budget, or a quieter machine, tells",
-        small.low, small.high
+        "{name}s: not sure: the ratio at 8 KiB is between {low:.2} and {high:.2}; a larger --budget, or a quieter machine, tells"
     )
 }
 
@@ -221,7 +223,7 @@ mod tests {
         let disk = words("hdd-57", 0.01);
         assert!(disk.contains("order matters") && disk.contains("47."), "{disk}");
         assert!(disk.contains("up to 2.0 MiB") || disk.contains("up to 4.0 MiB"), "{disk}");
-        assert!(words("ssd", 0.01).contains("does not matter"), "{}", words("ssd", 0.01));
+        assert!(words("ssd", 0.01).contains("gains nothing"), "{}", words("ssd", 0.01));
         assert!(words("edel", 0.01).contains("1.5 times as fast"), "{}", words("edel", 0.01));
         assert!(words("ssd", 0.5).contains("not sure"), "{}", words("ssd", 0.5));
     }

@@ -6,13 +6,17 @@
 
 use forebay_units::{Bytes, Nanos};
 
-use super::knot::{Knot, square_root};
+use super::knot::Knot;
+use crate::math::sqrt;
 
 /// The most lengths that a curve is made of.
 pub const KNOTS_MAX: usize = 8;
 
 /// The largest time of a knot, some twelve days: times of times still fit.
 const TIME_NS_MAX: f64 = 1e15;
+
+/// The largest error of a knot: that nothing is known.
+const ERROR_MAX: f64 = 1e3;
 
 /// Where a curve that is one line has its two knots.
 const LINE_LENGTHS: [Bytes; 2] = [Bytes::kib(4), Bytes::mib(8)];
@@ -37,15 +41,14 @@ impl Curve {
     /// Through knots with ascending lengths.
     ///
     /// `None` for none or more than [`KNOTS_MAX`], for lengths that do not ascend from 1 byte on,
-    /// for a time that is not positive or longer than 10^15 ns, for an error that is not a number
-    /// from 0 on.
+    /// for a time that is not positive or longer than 10^15 ns, for an error that is not
+    /// between 0 and 1,000.
     pub fn through(knots: &[Knot]) -> Option<Self> {
         let is_whole = |knot: &Knot| {
             knot.length > Bytes::ZERO
                 && knot.time_ns > 0.0
                 && knot.time_ns <= TIME_NS_MAX
-                && knot.error >= 0.0
-                && knot.error.is_finite()
+                && (0.0..=ERROR_MAX).contains(&knot.error)
         };
         let ascend = knots.is_sorted_by(|a, b| a.length < b.length);
         let first = *knots.first()?;
@@ -139,7 +142,7 @@ fn between(lower: &Knot, upper: &Knot, length: Bytes) -> Knot {
     };
     let time_ns = on_line.max(floor).min(TIME_NS_MAX);
     let parts = [lower.error * lower.time_ns * (1.0 - share), upper.error * upper.time_ns * share];
-    let deviation = square_root(parts.iter().map(|part| part * part).sum());
+    let deviation = sqrt(parts.iter().map(|part| part * part).sum());
     let error = if time_ns > 0.0 { deviation / time_ns } else { 0.0 };
     Knot { length, time_ns, error }
 }

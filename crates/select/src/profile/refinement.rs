@@ -4,8 +4,9 @@
 //!              batches; sequential if a batch starts where the last one ended, random otherwise.
 //! Idea:        The curve at the start is a line with bends: `t0(L) = line0(L) · bend(L)`. What a
 //!              batch took is divided by `t0(L)`, and least squares find the line `a + b · L` for
-//!              which `a / line0(L) + b · L / line0(L)` is nearest to these quotients: relative
-//!              errors weigh the same, and a device that is as it was leaves the line as it was.
+//!              which `a / line0(L) + b · L / line0(L)` is nearest to these quotients: a device that
+//!              is as it was leaves the line as it was. Quotients are weighed by the square of what
+//!              is expected of them, over its mean: relative errors weigh the same.
 //!              The curve's knots, as samples that are never forgotten, keep the lengths in place
 //!              that no batch has; a knot that is known well is worth many of them.
 //! Units:       nanoseconds of busy time, bytes.
@@ -18,8 +19,9 @@
 use forebay_units::{ByteRange, Bytes, Direction, Timestamp};
 
 use super::curve::{Curve, KNOTS_MAX, Line, Sums};
-use super::knot::{Knot, square_root};
+use super::knot::Knot;
 use super::{DeviceProfile, Order};
+use crate::math::sqrt;
 
 /// Of one batch, relative to its mean: half a turn of a disk more or less, and the noise of a
 /// computer. What a knot's error is compared with to say how many batches it is worth.
@@ -37,6 +39,15 @@ const BATCHES_MIN: f64 = 64.0;
 /// A batch that took so many times more or less than expected counts as if it had been this:
 /// a stall moves little, a device that has changed is followed step by step.
 const SURPRISE_MAX: f64 = 4.0;
+
+/// Each batch's part in the mean of what is expected.
+const MEAN_SHARE: f64 = 1.0 / 64.0;
+
+/// The most that a batch of one length weighs over one of another.
+const WEIGHT_MAX: f64 = 64.0;
+
+/// A device is never taken for more than a million times as fast as it was.
+const FACTOR_MIN: f64 = 1e-6;
 
 /// A batch on its way, to be given back when it is completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +78,8 @@ struct Part {
     /// Faded number of batches, and sum of the squares of what they were off by.
     batches: f64,
     squares: f64,
+    /// Of late, what was expected of batches, over what the start says.
+    mean_factor: f64,
 }
 
 impl Refinement {
@@ -131,19 +144,28 @@ impl Part {
             prior.add(u, v, 1.0, (exactness * exactness).min(KNOT_BATCHES_MAX));
         }
         let (batches, squares) = (0.0, 0.0);
-        Self { start, start_line, prior, seen: Sums::default(), line: start_line, batches, squares }
+        let (seen, line, mean_factor) = (Sums::default(), start_line, 1.0);
+        Self { start, start_line, prior, seen, line, batches, squares, mean_factor }
     }
 
     fn learn(&mut self, length: Bytes, busy_ns: f64) {
         let (u, v) = parts_of(&self.start_line, length);
-        let expected = (self.line.fixed_ns * u + self.line.byte_ns * v).max(1e-6);
+        let expected = self.factor(u, v);
         let quotient = busy_ns / self.start.at(length).time_ns.max(1.0);
         let surprise = (quotient / expected).clamp(1.0 / SURPRISE_MAX, SURPRISE_MAX);
+        self.mean_factor += (expected - self.mean_factor) * MEAN_SHARE;
+        let weight = self.mean_factor / expected;
+        let weight = (weight * weight).clamp(1.0 / WEIGHT_MAX, WEIGHT_MAX);
         self.seen.fade(FADE);
-        self.seen.add(u, v, expected * surprise, 1.0);
+        self.seen.add(u, v, expected * surprise, weight);
         self.batches = self.batches * FADE + 1.0;
         self.squares = self.squares * FADE + (surprise - 1.0) * (surprise - 1.0);
         self.line = self.prior.plus(&self.seen).solve();
+    }
+
+    /// Of the start's time, what the line now says.
+    fn factor(&self, u: f64, v: f64) -> f64 {
+        (self.line.fixed_ns * u + self.line.byte_ns * v).max(FACTOR_MIN)
     }
 
     fn is_sure(&self) -> bool {
@@ -165,9 +187,9 @@ impl Part {
 
     fn moved(&self, old: &Knot) -> Knot {
         let (u, v) = parts_of(&self.start_line, old.length);
-        let factor = (self.line.fixed_ns * u + self.line.byte_ns * v).max(1e-6);
-        // The variance of a regression's value at (u, v): that of a sample times the form of the
-        // inverse of the sums.
+        let factor = self.factor(u, v);
+        // The variance of a regression's value at (u, v): that of a sample of weight 1 times the
+        // form of the inverse of the sums.
         let sums = self.prior.plus(&self.seen);
         let determinant = sums.determinant();
         let leverage = if determinant > 0.0 {
@@ -176,7 +198,7 @@ impl Part {
             u * u / sums.uu
         };
         let variance = (self.squares / self.batches).max(BATCH_DEVIATION * BATCH_DEVIATION / 9.0);
-        let error = square_root(variance * leverage);
+        let error = sqrt(variance * leverage) * self.mean_factor / factor;
         Knot { length: old.length, time_ns: old.time_ns * factor, error }
     }
 }
@@ -266,8 +288,8 @@ mod tests {
             let ratio = profile.ratio_with_bounds(READ, length);
             ratio.high / ratio.low
         };
-        assert!(spread(Bytes::kib(8)) < 1.2, "{}", spread(Bytes::kib(8)));
-        assert!(spread(Bytes::mib(8)) > 1.5, "{}", spread(Bytes::mib(8)));
+        assert!(spread(Bytes::kib(8)) < 1.5, "{}", spread(Bytes::kib(8)));
+        assert!(spread(Bytes::mib(8)) > 3.0, "{}", spread(Bytes::mib(8)));
     }
 
     #[test]
