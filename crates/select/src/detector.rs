@@ -8,12 +8,14 @@
 //!         the end of the one before, a vote: there (contiguous), at a distance that was seen
 //!         before (strided), elsewhere (random). A file is what most votes say, everything is
 //!         what most files are.
-//! Units:  bytes and nanoseconds; windows end when enough votes are in, see [`Detector::arrived`].
-//! Cost:   O(1) an arrival, without allocation: one look at a table of streams, and at the end of
-//!         a burst one at a table of files. About 40 KiB, whatever happens.
+//! Units:  bytes and nanoseconds; a window is as long as it takes until enough votes are in.
+//! Rest:   after each window as many messages pass unseen as it had: half of the work. A stream's
+//!         first burst in a window may have begun before, and is not counted.
 //! Where:  where all requests have the same client, regions of a file stand for clients.
-//! Limits: 256 streams and 128 files are followed at a time; more are a sample of them. See
-//!         `docs/patterns.md`.
+//! Cost:   O(1) an arrival, without allocation: a look at a table of streams, and at the end of a
+//!         burst one at a table of files. At most [`MEMORY_MAX`] bytes, whatever happens.
+//! Limits: 256 streams and 128 files are followed at a time; of more, those that came first, which
+//!         are a sample of all. See `docs/patterns.md`.
 
 mod distinct;
 mod edges;
@@ -55,6 +57,12 @@ const FIRST_REGION_SHIFT: u32 = 20;
 /// The number of the first window: nothing was seen in the two before.
 const FIRST_WINDOW: u16 = 2;
 
+/// The most that a detector takes: it never grows.
+pub const MEMORY_MAX: Bytes = Bytes(
+    (size_of::<Detector>() + Table::<Stream, STREAM_SETS>::BYTES + Table::<File, FILE_SETS>::BYTES)
+        as u64,
+);
+
 /// What requests look like where the detector stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DetectorOptions {
@@ -80,6 +88,9 @@ pub struct Detector {
     is_told_apart: bool,
     /// One of them.
     one_client: Option<ClientId>,
+    /// Messages that are not looked at before the window begins.
+    rest: u32,
+    has_rested: bool,
 }
 
 /// What bursts say.
@@ -133,6 +144,8 @@ impl Detector {
             latest: Timestamp(0),
             is_told_apart: false,
             one_client: None,
+            rest: 0,
+            has_rested: false,
         }
     }
 
@@ -141,20 +154,29 @@ impl Detector {
     /// What moves no data at a known place, like an append or a sync, is not looked at.
     #[inline]
     pub fn arrived(&mut self, now: Timestamp, request: &Request) {
-        let is_read = request.access == Access::Read;
-        if !is_read && request.access != Access::Write || request.range.is_empty() {
+        let idle = now - core::mem::replace(&mut self.latest, now);
+        if self.rest > 0 && idle <= IDLE_MAX {
+            self.rest -= 1;
             return;
         }
-        let idle = now - core::mem::replace(&mut self.latest, now);
-        let window = &mut self.window;
-        window.messages += 1;
-        if window.is_over(self.evidence.votes) {
-            self.turn();
+        let has_data = matches!(request.access, Access::Read | Access::Write);
+        if has_data && !request.range.is_empty() {
+            self.look(now, idle, request);
         }
+    }
+
+    /// A request that is looked at has arrived, so long after the one before.
+    fn look(&mut self, now: Timestamp, idle: Nanos, request: &Request) {
         if idle > IDLE_MAX {
             (0..2).for_each(|_| self.turn());
+            self.rest = 0;
             (self.is_told_apart, self.one_client) = (false, None);
+        } else if self.window.is_over(self.evidence.votes) {
+            // This one is the first that is not looked at.
+            self.rest = self.window.messages.saturating_sub(1);
+            return self.turn();
         }
+        self.window.messages += 1;
         let number = self.window.number;
         let (start, end) = (request.range.start.0, request.range.end.0);
         self.window.bytes = self.window.bytes.saturating_add(end - start);
@@ -172,6 +194,9 @@ impl Detector {
         }
         let Some(found) = found else { return };
         let stream = self.streams.at(found.place);
+        if found.seen != Some(number) && self.has_rested {
+            stream.cut();
+        }
         let is_new = match stream.pause(now) {
             Some(pause) => {
                 self.pauses.add(pause);
@@ -179,6 +204,7 @@ impl Detector {
             }
             None => true,
         };
+        let is_read = request.access == Access::Read;
         if let Some(burst) = stream.take(start, end, is_read, is_new) {
             if burst.messages == streams::MESSAGES_MAX {
                 self.pauses.no_end();
@@ -192,15 +218,17 @@ impl Detector {
     #[cold]
     fn turn(&mut self) {
         let window = &mut self.window;
+        let mean = window.bytes / u64::from(window.messages.max(1));
+        let region_shift = (mean | 1).ilog2() + REGION_MESSAGES.ilog2();
         *window = Window {
             number: window.number.wrapping_add(1),
-            messages: 1,
+            messages: 0,
             streams: 0,
             streams_before: window.streams,
             bytes: 0,
-            region_shift: (window.bytes / u64::from(window.messages.max(1)) | 1).ilog2()
-                + REGION_MESSAGES.ilog2(),
+            region_shift: region_shift.min(u64::BITS - 1),
         };
+        self.has_rested = true;
         self.evidence.votes = 0;
         self.files.turn();
         self.clients.turn();
@@ -223,7 +251,7 @@ impl Detector {
             span = span.saturating_add(file.span().0);
             if let Some(spatiality) = counts.spatiality() {
                 spatialities.add(spatiality, counts.bytes);
-                size_classes.add(counts.size_class(), counts.bytes);
+                size_classes.add(file.size_class(), counts.bytes);
                 lengths.add(file.length(), counts.bytes);
             }
         }
@@ -250,7 +278,7 @@ impl Detector {
             return None;
         }
         let counted = Counted { files: 1, clients: 0, streams: 0, file_bytes: file.span() };
-        Some(pattern(&counts, spatiality, counts.size_class(), file.length(), &counted))
+        Some(pattern(&counts, spatiality, file.size_class(), file.length(), &counted))
     }
 
     fn is_stale(&self, now: Timestamp) -> bool {

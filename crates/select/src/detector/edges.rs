@@ -31,6 +31,7 @@ impl Edges {
 
     /// Notes a burst; how many recent ones it touches: 0 to 2. What it continues itself, if
     /// anything, does not count.
+    #[inline]
     pub(super) fn add(
         &mut self,
         file: u32,

@@ -7,6 +7,8 @@ use crate::pattern::{SizeClass, Spatiality};
 /// Of a file's bytes, the part in bursts of a stripe or more from which on its requests are large:
 /// of requests above a stripe that do not begin at one, some pieces are shorter.
 const LARGE_PART: u64 = 10;
+/// After so many windows nothing is left of what was before: 0.75^32 is a ten-thousandth.
+const WINDOWS_FELT: u16 = 32;
 /// The lead of the most frequent length is not counted beyond this, so that another can take over.
 const LEAD_MAX: u8 = 32;
 
@@ -39,7 +41,6 @@ pub(super) struct Counts {
     pub(super) reads: u32,
     adjacent: u32,
     pub(super) bytes: u64,
-    bytes_large: u64,
 }
 
 impl Counts {
@@ -56,7 +57,6 @@ impl Counts {
         self.reads += other.reads;
         self.adjacent += other.adjacent;
         self.bytes = self.bytes.saturating_add(other.bytes);
-        self.bytes_large = self.bytes_large.saturating_add(other.bytes_large);
     }
 
     /// What most votes say, if there are any.
@@ -67,13 +67,6 @@ impl Counts {
             _ if most == self.contiguous => Some(Spatiality::Contiguous),
             _ if most == self.strided => Some(Spatiality::Strided),
             _ => Some(Spatiality::Random),
-        }
-    }
-
-    pub(super) const fn size_class(&self) -> SizeClass {
-        match self.bytes_large.saturating_mul(LARGE_PART) >= self.bytes {
-            true => SizeClass::Large,
-            false => SizeClass::Small,
         }
     }
 
@@ -110,6 +103,11 @@ pub(super) struct File {
     /// The most frequent length of a burst, and its lead (Boyer and Moore, "MJRTY", 1981).
     length: u64,
     lead: u8,
+    /// Bytes in bursts of a stripe or more, and in all; of each window before, a quarter less
+    /// than of the one after it: this is remembered longer than the rest, because processes in
+    /// step show one kind of piece for a while, and then another.
+    bytes_large: u64,
+    bytes_all: u64,
     /// Its first burst's stripe.
     pub(super) first_stripe: u64,
 }
@@ -125,9 +123,14 @@ impl File {
             let is_next = window.wrapping_sub(seen) == 1;
             self.before = if is_next { self.counts } else { Counts::default() };
             self.counts = Counts::default();
+            for _ in 0..window.wrapping_sub(seen).min(WINDOWS_FELT) {
+                self.bytes_large -= self.bytes_large / 4;
+                self.bytes_all -= self.bytes_all / 4;
+            }
         }
     }
 
+    #[inline]
     pub(super) fn add(&mut self, burst: &Burst, vote: Vote, adjacent: u16, stripe: Bytes) {
         let counts = &mut self.counts;
         match vote {
@@ -141,8 +144,9 @@ impl File {
         counts.reads += u32::from(burst.reads);
         counts.adjacent += u32::from(adjacent);
         counts.bytes = counts.bytes.saturating_add(burst.bytes);
+        self.bytes_all = self.bytes_all.saturating_add(burst.bytes);
         if burst.bytes >= stripe.0 {
-            counts.bytes_large = counts.bytes_large.saturating_add(burst.bytes);
+            self.bytes_large = self.bytes_large.saturating_add(burst.bytes);
         }
         self.start = self.start.min(burst.start);
         self.end = self.end.max(burst.end);
@@ -162,6 +166,13 @@ impl File {
             counts.add(&self.before);
         }
         counts
+    }
+
+    pub(super) const fn size_class(&self) -> SizeClass {
+        match self.bytes_large.saturating_mul(LARGE_PART) >= self.bytes_all {
+            true => SizeClass::Large,
+            false => SizeClass::Small,
+        }
     }
 
     pub(super) const fn length(&self) -> Bytes {

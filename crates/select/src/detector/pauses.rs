@@ -18,7 +18,12 @@ const SEARCHED: core::ops::Range<usize> = 20..36;
 /// A valley is at least so wide: one and a half octaves.
 const WIDTH_MIN: usize = 3;
 /// And has at most this part of all pauses in each of its buckets.
-const FLOOR_PART: u32 = 256;
+const FLOOR_PART: u32 = 128;
+/// Where no valley is, so large a part of all pauses within an octave of the limit means that it
+/// cuts through a heap.
+const NEAR_PART: u32 = 3;
+/// So often in a row: when many clients begin at once, it is that way for a while.
+const DOUBTS_MAX: u8 = 8;
 /// Before anything is known.
 const FIRST_LIMIT: Nanos = Nanos::micros(50);
 
@@ -27,11 +32,13 @@ pub(super) struct Pauses {
     counts: [u16; BUCKETS],
     until_look: u16,
     limit: Nanos,
+    /// Looks in a row at which it cut through a heap.
+    doubts: u8,
 }
 
 impl Pauses {
     pub(super) const fn new() -> Self {
-        Self { counts: [0; BUCKETS], until_look: LOOK_EVERY, limit: FIRST_LIMIT }
+        Self { counts: [0; BUCKETS], until_look: LOOK_EVERY, limit: FIRST_LIMIT, doubts: 0 }
     }
 
     /// Messages that follow each other at most this far apart belong together.
@@ -39,6 +46,7 @@ impl Pauses {
         self.limit
     }
 
+    #[inline]
     pub(super) fn add(&mut self, pause: Nanos) {
         self.counts[bucket(pause)] += 1;
         self.until_look -= 1;
@@ -49,10 +57,11 @@ impl Pauses {
 
     /// Messages followed each other without end: pauses tell nothing, until there is a valley.
     pub(super) fn no_end(&mut self) {
-        self.limit = Nanos::ZERO;
+        (self.limit, self.doubts) = (Nanos::ZERO, 0);
     }
 
-    /// Puts the limit into the widest valley, and forgets half of what was seen.
+    /// Puts the limit into the widest valley, and forgets most of what was seen.
+    #[cold]
     fn look(&mut self) {
         self.until_look = LOOK_EVERY;
         let sum = |counts: &[u16]| counts.iter().map(|count| u32::from(*count)).sum::<u32>();
@@ -75,20 +84,27 @@ impl Pauses {
             && width >= WIDTH_MIN
         {
             self.limit = Nanos(1 << ((2 * first + width) / 4));
+            self.doubts = 0;
         } else {
-            let below = sum(&self.counts[..bucket(self.limit)]);
-            if below * 32 >= total && (total - below) * 32 >= total {
-                self.limit = Nanos::ZERO;
+            let bucket = bucket(self.limit);
+            let near = sum(&self.counts[bucket.saturating_sub(2)..bucket + 2]);
+            let is_in_doubt = near * NEAR_PART >= total && self.limit > Nanos::ZERO;
+            self.doubts = if is_in_doubt { self.doubts + 1 } else { 0 };
+            if self.doubts == DOUBTS_MAX {
+                self.no_end();
             }
         }
-        self.counts.iter_mut().for_each(|count| *count /= 2);
+        self.counts.iter_mut().for_each(|count| *count /= 4);
     }
 }
 
+#[inline]
 fn bucket(pause: Nanos) -> usize {
-    let octave = (pause.0 | 2).ilog2();
-    let half = (pause.0 | 2) >> (octave - 1) & 1;
-    (2 * octave as usize + half as usize).min(BUCKETS - 1)
+    let pause = pause.0 | 2;
+    let octave = pause.ilog2();
+    // The octave's number, and the bit below the highest one.
+    let bucket = 2 * octave as usize + (pause >> (octave - 1)) as usize - 2;
+    bucket.min(BUCKETS - 1)
 }
 
 #[cfg(test)]
@@ -97,7 +113,7 @@ mod tests {
 
     fn limit(pauses: &[(u64, u32)]) -> Nanos {
         let mut seen = Pauses::new();
-        for _ in 0..1_000 {
+        for _ in 0..5_000 {
             for (pause, count) in pauses {
                 (0..*count).for_each(|_| seen.add(Nanos(*pause)));
             }

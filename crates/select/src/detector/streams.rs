@@ -23,6 +23,8 @@ pub(super) struct Stream {
     gaps: [u32; GAPS],
     gap_count: u8,
     gap_next: u8,
+    /// Whether the burst may have begun before anybody looked.
+    is_cut: bool,
 }
 
 impl Default for Stream {
@@ -35,6 +37,7 @@ impl Default for Stream {
             gaps: [0; GAPS],
             gap_count: 0,
             gap_next: 0,
+            is_cut: false,
         }
     }
 }
@@ -45,6 +48,13 @@ impl Stream {
     pub(super) fn pause(&mut self, now: Timestamp) -> Option<Nanos> {
         let latest = core::mem::replace(&mut self.latest, now);
         (self.burst.messages > 0).then(|| now - latest)
+    }
+
+    /// Nobody looked for a while: the burst in the making is lost, and the next one may be the rest
+    /// of one.
+    pub(super) fn cut(&mut self) {
+        self.burst.messages = 0;
+        self.is_cut = true;
     }
 
     /// Takes a message into the burst, or, if it is a new request's, begins another and hands out
@@ -68,10 +78,16 @@ impl Stream {
             return None;
         }
         let next = Burst { start, end, bytes, messages: 1, reads: u16::from(is_read) };
-        Some(core::mem::replace(burst, next)).filter(|burst| burst.messages > 0)
+        let burst = Some(core::mem::replace(burst, next)).filter(|burst| burst.messages > 0)?;
+        if core::mem::take(&mut self.is_cut) {
+            self.end_before = burst.end;
+            return None;
+        }
+        Some(burst)
     }
 
     /// How a burst goes on from the one before, `gap` bytes further.
+    #[inline]
     pub(super) fn vote(&mut self, gap: u64, is_first: bool) -> Vote {
         if is_first {
             return Vote::None;

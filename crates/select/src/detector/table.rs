@@ -40,6 +40,9 @@ pub(super) const fn is_recent(window: u16, now: u16) -> bool {
 }
 
 impl<T: Clone + Default, const SETS: usize> Table<T, SETS> {
+    /// What it takes beside itself.
+    pub(super) const BYTES: usize = SETS * (size_of::<Set>() + WAYS * size_of::<T>());
+
     /// Empty, in a window that is not among the first two.
     pub(super) fn new() -> Self {
         let set = Set { keys: [u64::MAX; WAYS], windows: [0; WAYS] };
