@@ -64,13 +64,16 @@ impl Budget {
         Nanos(self.busy.0 / 1000 * share)
     }
 
-    /// Whether a comparison that is expected to take so long, with an arm that is at worst so good,
-    /// may begin: within the share of time, and if what remains earned is at least 95 % of TO's.
-    pub(crate) fn has_room(&self, time: Nanos, low: f64) -> bool {
+    /// Whether a comparison that is expected to take so long is within the share of time.
+    pub(crate) fn has_time(&self, time: Nanos) -> bool {
+        self.explored + time <= self.allowed()
+    }
+
+    /// Whether at least 95 % of what TO would have done is sure to remain after so long with an arm
+    /// that is at worst so good.
+    pub(crate) fn can_afford(&self, time: Nanos, low: f64) -> bool {
         let seconds = time.0 as f64 / 1e9;
-        let all = self.busy.0 as f64 / 1e9 + seconds;
-        let is_in_time = self.explored + time <= self.allowed();
-        is_in_time && self.earned + low * seconds >= SAFE * all
+        self.earned + low * seconds >= SAFE * (self.busy.0 as f64 / 1e9 + seconds)
     }
 
     /// Whether more was spent than may be.
