@@ -7,7 +7,7 @@
 //!              `a + b · length` has curves that are one line; most have bends, see ADR 16.
 //!              [`Refinement`] keeps a profile in step with what dispatched batches take.
 //! Units:       bytes, nanoseconds; errors are relative standard errors (0.1: a tenth).
-//! Cost:        a question is one pass over at most [`KNOTS_MAX`] knots; no allocation.
+//! Cost:        a question is one pass over at most [`KNOTS_MAX`] knots of two curves; no allocation.
 //! Deviations:  SeRRa fits one line to each curve; here it is a line for each pair of measured
 //!              lengths, because one line misses striped devices by up to a half at 8 KiB.
 
@@ -120,14 +120,15 @@ impl DeviceProfile {
 
     /// Sequential over random throughput with requests of that length; 1 where order does not matter.
     pub fn ratio(&self, direction: Direction, length: Bytes) -> f64 {
-        self.ratio_with_bounds(direction, length).value
+        let time_ns = |order| self.curve(direction, order).time_ns(length).max(1.0);
+        time_ns(Order::Random) / time_ns(Order::Sequential)
     }
 
     /// The same, with the interval in which it lies with a probability of 95 %.
     pub fn ratio_with_bounds(&self, direction: Direction, length: Bytes) -> Ratio {
         let sequential = self.curve(direction, Order::Sequential).at(length);
         let random = self.curve(direction, Order::Random).at(length);
-        let value = random.time_ns.max(1.0) / sequential.time_ns.max(1.0);
+        let value = self.ratio(direction, length);
         // Relative errors of a quotient's parts add as squares. An interval that is as wide in
         // ratios on both sides never goes below nothing.
         let variance = sequential.error * sequential.error + random.error * random.error;

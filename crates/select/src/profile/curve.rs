@@ -84,20 +84,25 @@ impl Curve {
 
     /// The time of a request.
     pub fn time(&self, length: Bytes) -> Nanos {
-        Nanos(self.at(length).time_ns as u64)
+        Nanos(self.time_ns(length) as u64)
+    }
+
+    /// The same, in fractions of a nanosecond.
+    pub(super) fn time_ns(&self, length: Bytes) -> f64 {
+        match self.knots() {
+            // Of a single length it is not known what is fixed: all of it, for the time is then the
+            // right one at least for what was measured.
+            [one] => one.time_ns,
+            knots => Segment::around(knots, length).time_ns(),
+        }
     }
 
     /// The time of a request and how sure it is.
     pub fn at(&self, length: Bytes) -> Knot {
-        let knots = self.knots();
-        let [one] = knots else {
-            let upper = knots.iter().skip(1).position(|knot| length <= knot.length);
-            let lower = upper.unwrap_or(knots.len() - 2);
-            return between(&knots[lower], &knots[lower + 1], length);
-        };
-        // Of a single length it is not known what is fixed: all of it, for the time is then at
-        // least the right one for what was measured.
-        Knot { length, ..*one }
+        match self.knots() {
+            [one] => Knot { length, ..*one },
+            knots => Segment::around(knots, length).knot(),
+        }
     }
 
     /// The line nearest to the knots: least squares of the relative errors (weights `1/t²`), since
@@ -126,25 +131,49 @@ impl Line {
     }
 }
 
-/// On the line through two knots, wherever on it.
-fn between(lower: &Knot, upper: &Knot, length: Bytes) -> Knot {
-    let span = (upper.length.0 - lower.length.0) as f64;
-    let share = (length.0 as f64 - lower.length.0 as f64) / span;
-    let on_line = lower.time_ns * (1.0 - share) + upper.time_ns * share;
-    // Outside, noise could turn a line downwards: a shorter request takes at least its bytes'
-    // part of the shortest one, a longer one at least the longest one's time.
-    let floor = if share < 0.0 {
-        lower.time_ns * length.0 as f64 / lower.length.0 as f64
-    } else if share > 1.0 {
-        upper.time_ns
-    } else {
-        0.0
-    };
-    let time_ns = on_line.max(floor).min(TIME_NS_MAX);
-    let parts = [lower.error * lower.time_ns * (1.0 - share), upper.error * upper.time_ns * share];
-    let deviation = sqrt(parts.iter().map(|part| part * part).sum());
-    let error = if time_ns > 0.0 { deviation / time_ns } else { 0.0 };
-    Knot { length, time_ns, error }
+/// A place on the line through the two knots next to it, between or beyond them.
+struct Segment<'a> {
+    lower: &'a Knot,
+    upper: &'a Knot,
+    length: Bytes,
+    /// Of the way from the lower to the upper one.
+    share: f64,
+}
+
+impl<'a> Segment<'a> {
+    /// Of at least two knots.
+    fn around(knots: &'a [Knot], length: Bytes) -> Self {
+        let upper = knots[1..knots.len() - 1].iter().take_while(|knot| knot.length < length);
+        let lower_idx = upper.count();
+        let (lower, upper) = (&knots[lower_idx], &knots[lower_idx + 1]);
+        let span = (upper.length.0 - lower.length.0) as f64;
+        let share = (length.0 as f64 - lower.length.0 as f64) / span;
+        Self { lower, upper, length, share }
+    }
+
+    fn time_ns(&self) -> f64 {
+        let Self { lower, upper, length, share } = *self;
+        let on_line = lower.time_ns * (1.0 - share) + upper.time_ns * share;
+        // Outside, noise could turn a line downwards: a shorter request takes at least its bytes'
+        // part of the shortest one, a longer one at least the longest one's time.
+        let floor = if share < 0.0 {
+            lower.time_ns * length.0 as f64 / lower.length.0 as f64
+        } else if share > 1.0 {
+            upper.time_ns
+        } else {
+            0.0
+        };
+        on_line.max(floor).min(TIME_NS_MAX)
+    }
+
+    fn knot(&self) -> Knot {
+        let Self { lower, upper, length, share } = *self;
+        let time_ns = self.time_ns();
+        let low = lower.error * lower.time_ns * (1.0 - share);
+        let high = upper.error * upper.time_ns * share;
+        let error = if time_ns > 0.0 { sqrt(low * low + high * high) / time_ns } else { 0.0 };
+        Knot { length, time_ns, error }
+    }
 }
 
 /// What least squares of `y = a · u + b · v` need of the samples.

@@ -40,6 +40,9 @@ const BATCHES_MIN: f64 = 64.0;
 /// a stall moves little, a device that has changed is followed step by step.
 const SURPRISE_MAX: f64 = 4.0;
 
+/// The line of a part that has seen enough is found anew after so many batches.
+const SOLVE_EVERY: u8 = 16;
+
 /// Each batch's part in the mean of what is expected.
 const MEAN_SHARE: f64 = 1.0 / 64.0;
 
@@ -80,6 +83,8 @@ struct Part {
     squares: f64,
     /// Of late, what was expected of batches, over what the start says.
     mean_factor: f64,
+    /// Batches since the line was found.
+    unsolved: u8,
 }
 
 impl Refinement {
@@ -144,14 +149,14 @@ impl Part {
             prior.add(u, v, 1.0, (exactness * exactness).min(KNOT_BATCHES_MAX));
         }
         let (batches, squares) = (0.0, 0.0);
-        let (seen, line, mean_factor) = (Sums::default(), start_line, 1.0);
-        Self { start, start_line, prior, seen, line, batches, squares, mean_factor }
+        let (seen, line, mean_factor, unsolved) = (Sums::default(), start_line, 1.0, 0);
+        Self { start, start_line, prior, seen, line, batches, squares, mean_factor, unsolved }
     }
 
     fn learn(&mut self, length: Bytes, busy_ns: f64) {
         let (u, v) = parts_of(&self.start_line, length);
         let expected = self.factor(u, v);
-        let quotient = busy_ns / self.start.at(length).time_ns.max(1.0);
+        let quotient = busy_ns / self.start.time_ns(length).max(1.0);
         let surprise = (quotient / expected).clamp(1.0 / SURPRISE_MAX, SURPRISE_MAX);
         self.mean_factor += (expected - self.mean_factor) * MEAN_SHARE;
         let weight = self.mean_factor / expected;
@@ -160,7 +165,11 @@ impl Part {
         self.seen.add(u, v, expected * surprise, weight);
         self.batches = self.batches * FADE + 1.0;
         self.squares = self.squares * FADE + (surprise - 1.0) * (surprise - 1.0);
-        self.line = self.prior.plus(&self.seen).solve();
+        self.unsolved += 1;
+        if self.unsolved >= SOLVE_EVERY || !self.is_sure() {
+            self.unsolved = 0;
+            self.line = self.prior.plus(&self.seen).solve();
+        }
     }
 
     /// Of the start's time, what the line now says.
