@@ -17,6 +17,7 @@ pub mod examples;
 pub mod label;
 pub mod learn;
 pub mod measure;
+pub mod protocol;
 pub mod reproduce;
 pub mod site;
 pub mod situation;

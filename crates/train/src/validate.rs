@@ -82,7 +82,7 @@ pub fn best_shape(examples: &[Example], group: &[usize], asked: &[Feature]) -> S
         // Far from the repetitions that figures are taken from.
         (1000..1003).map(of_repetition).sum()
     };
-    let grid = [4, 5, 6, 7, 8].map(|depth| [4, 2].map(|least| Shape { depth, least }));
+    let grid = [4, 5, 6, 7, 8].map(|depth| [4, 2, 1].map(|least| Shape { depth, least }));
     let mut best: Option<(f64, Shape)> = None;
     for shape in grid.into_iter().flatten() {
         let loss = loss(shape);
