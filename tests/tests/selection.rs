@@ -9,6 +9,9 @@ use std::thread;
 use forebay_forwarder::Status;
 use forebay_forwarder::settings::{Level, Settings, StoreKind};
 use forebay_forwarder::status::{Choice, Selection};
+use forebay_prior::{load_state, save_state, write_tree};
+use forebay_sched::PolicyName;
+use forebay_select::{Leaf, Learned, Node, Tree};
 use forebay_tests::{
     Client, Random, Running, Served, Through, finish, forebay, report, wait_until,
 };
@@ -42,6 +45,15 @@ fn auto(settings: &mut Settings) {
     settings.store.kind = StoreKind::Modelled("hdd-57".into());
     settings.store.time_scale = 0.1;
     settings.store.depth = 2;
+}
+
+/// Tells threads to stop, also when the test fails before it would have told them.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Writes blocks of a file of its own until told to stop; what the file has to hold then.
@@ -79,6 +91,7 @@ fn why_tells_pattern_leaf_and_arms_of_each_class() {
     let endpoint = running.endpoint(Through::Unix).to_string();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = Stop(&stop);
         for job in ["climate", "weather"] {
             let (running, stop) = (&running, &stop);
             scope.spawn(move || {
@@ -92,7 +105,7 @@ fn why_tells_pattern_leaf_and_arms_of_each_class() {
             let seen = |job| choice(&status, job).is_some_and(|choice| choice.pattern.is_some());
             seen("climate") && seen("weather")
         });
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
     });
     let name = format!("{}/climate", rustix::process::getuid().as_raw());
     let told = text(&command(&["why", &endpoint, "--class", &name]).stdout);
@@ -126,6 +139,7 @@ fn a_pin_holds_for_its_class_until_it_is_released() {
     pin(&["sjf", "--class", "weather"]);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = Stop(&stop);
         for job in ["climate", "weather"] {
             let (running, stop) = (&running, &stop);
             scope.spawn(move || {
@@ -148,7 +162,7 @@ fn a_pin_holds_for_its_class_until_it_is_released() {
         wait_until("one pin is left", || are(None, Some("SJF")));
         pin(&["--release", "--class", "weather"]);
         wait_until("none is left", || are(None, None));
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
     });
     // What is set for a class from the start is a pin too.
     let running = Running::start(|settings| {
@@ -205,6 +219,7 @@ fn writers_write_the_same_bytes_however_often_the_policy_changes() {
         });
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
+            let stopping = Stop(&stop);
             let writers: Vec<_> = (0..6_u64)
                 .map(|n| {
                     let (running, stop) = (&running, &stop);
@@ -235,7 +250,7 @@ fn writers_write_the_same_bytes_however_often_the_policy_changes() {
                 let answer = operator.connection.control(&words).expect("an answer");
                 assert!(answer.contains("\"set\""), "{answer}");
             }
-            stop.store(true, Ordering::Relaxed);
+            drop(stopping);
             for writer in writers {
                 let (name, model) = writer.join().unwrap();
                 let found = std::fs::read(running.folder().join(&name)).unwrap();
@@ -252,6 +267,7 @@ fn read_in_strides(running: &Running, enough: impl Fn(&Status) -> bool) {
     std::fs::write(running.folder().join("shared"), vec![7; 512 * BLOCK]).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = Stop(&stop);
         for reader in 0..READERS {
             let stop = &stop;
             scope.spawn(move || {
@@ -266,7 +282,7 @@ fn read_in_strides(running: &Running, enough: impl Fn(&Status) -> bool) {
             });
         }
         wait_until("enough was done", || enough(&running.status()));
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
     });
 }
 
@@ -316,6 +332,51 @@ fn switches_and_replays(path: &Path) {
         assert!(switched.iter().any(|value| value.contains(policy)), "{switched:?}");
     }
     assert!(checker.decisions_count() > 100);
+}
+
+#[test]
+fn what_was_learned_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state.json");
+    // A site's own tree of one leaf, at which an earlier run has learned that MLF is far ahead.
+    let arms = [PolicyName::To, PolicyName::Sjf, PolicyName::Mlf];
+    let log_speedups = arms.map(|policy| (policy, 0.0)).to_vec();
+    let leaf = Leaf { policy: PolicyName::To, log_speedups, support: 10 };
+    let tree = Tree::new(vec![Node::Leaf(leaf)]).unwrap();
+    let at = folder.path().join("tree.json");
+    std::fs::write(&at, write_tree(&tree)).unwrap();
+    let learned = [Learned { leaf: 0, policy: PolicyName::Mlf, mean: 0.7, blocks: 100.0 }];
+    save_state(&state, "modelled hdd-57", &tree, &learned).unwrap();
+    let start = || {
+        Running::start(|settings| {
+            auto(settings);
+            settings.select.state = Some(state.clone());
+            settings.select.tree = Some(at.clone());
+            settings.sharing.level = Level::None;
+        })
+    };
+    for _ in 0..2 {
+        let running = start();
+        read_in_strides(&running, |status| {
+            let choices = &selection(status).choices;
+            choices
+                .iter()
+                .flat_map(|choice| &choice.arms)
+                .any(|arm| arm.policy == "MLF" && arm.speedup > 1.2)
+        });
+        running.stop();
+        let kept = load_state(&state, "modelled hdd-57", &tree).unwrap();
+        assert!(kept.iter().any(|one| one.policy == PolicyName::Mlf), "{kept:?}");
+    }
+    // A state that is none is told, with what to do.
+    std::fs::write(&state, "not a state").unwrap();
+    let socket = folder.path().join("socket");
+    let mut serve = forebay();
+    serve.args(["serve", "--policy=auto", "--store=memory", "--listen-unix"]).arg(&socket);
+    let refused = finish(serve.arg("--select-state").arg(&state));
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(said.contains("select.state") && said.contains("remove it"), "{said}");
 }
 
 #[test]

@@ -17,9 +17,10 @@ const HELP: &str = "\
 How policy auto chooses:
   The pattern of the requests and the profile of the device are the features; a tree that was trained
   on simulated situations leads from them to a leaf, which says how fast each policy was there over TO
-  (requests in the order of their arrival). From that it starts. Then it tries: two times of TO and
-  two of another policy make a block, and what blocks show counts more with each. A policy that is
-  seen to hurt goes at once and is not tried again for a while. With too little to order it is TO.
+  (requests in the order of their arrival). From that it starts. Now and then another policy has its
+  turn between two of the one in charge; each such comparison is a block, and what blocks show counts
+  more with each. A policy that is seen to hurt goes at once and is not tried again for a while. With
+  too little to order it is TO.
 
 Reasons:
   start       nothing was seen yet

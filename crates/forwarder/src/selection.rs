@@ -9,12 +9,14 @@
 pub(crate) mod device;
 mod report;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use forebay_engine::Engine;
-use forebay_prior::{default_tree, load_state, save_state};
+use forebay_prior::{TREE_BYTES_MAX, default_tree, load_state, read_tree, save_state};
 use forebay_select::{Auto, AutoOptions, Learned, Tree};
 use forebay_trace::PolicyChoice;
 use forebay_units::{Bytes, Nanos, Timestamp};
@@ -43,13 +45,30 @@ pub(crate) struct Selection {
     saver: Option<JoinHandle<bool>>,
 }
 
+/// A tree in a file.
+fn tree(path: &Path) -> Result<Tree, String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    // One byte too many is refused as such.
+    let read = file.take(TREE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
+    read.map_err(|error| error.to_string())?;
+    read_tree(&text).map_err(|error| error.to_string())
+}
+
 impl Selection {
     /// Of what the settings name.
     ///
     /// # Errors
-    /// A profile or a state that cannot be used.
+    /// A profile, a tree or a state that cannot be used.
     pub(crate) fn new(settings: &Settings) -> Result<Self, Error> {
-        let (device, tree) = (Device::of(settings)?, default_tree());
+        let device = Device::of(settings)?;
+        let tree = match &settings.select.tree {
+            None => default_tree(),
+            Some(path) => Arc::new(tree(path).map_err(|text| Error::Setting {
+                key: "select.tree",
+                text: format!("{}: {text}; name a tree that forebay train wrote", path.display()),
+            })?),
+        };
         let state = settings.select.state.clone();
         let known = match &state {
             None => Vec::new(),

@@ -174,6 +174,8 @@ pub struct Scheduler {
 pub struct Select {
     /// Profile of the device; none finds out.
     pub device: Option<PathBuf>,
+    /// The trained tree; none takes the one that is compiled in.
+    pub tree: Option<PathBuf>,
     /// Where what was learned is kept; none forgets it at the end.
     pub state: Option<PathBuf>,
     /// Name of the policy that is used instead, or [`definition::NO_PIN`].
@@ -330,7 +332,7 @@ impl Settings {
                 connections_max: 0,
                 idle_timeout: Nanos::ZERO,
             },
-            select: Select { device: None, state: None, pin: String::new() },
+            select: Select { device: None, tree: None, state: None, pin: String::new() },
             sharing: Sharing {
                 level: Level::None,
                 discipline: Discipline::Sfq,

@@ -252,6 +252,12 @@ pub static DEFINITIONS: &[Definition] = &[
         "Profile of the device for policy auto, written by forebay probe. None takes the modelled device's, else the one kept of the export root or the current directory, else what the kernel says of the disk."
     ),
     row!(
+        select.tree,
+        Kind::Path,
+        "",
+        "Tree for policy auto, written by forebay train. None takes the one that is compiled in."
+    ),
+    row!(
         select.state,
         Kind::Path,
         "",
