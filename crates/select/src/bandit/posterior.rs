@@ -10,6 +10,9 @@ const TREE_ERROR: f64 = 0.15;
 const DEVIATION_MIN: f64 = 0.02;
 /// Standard deviations from the mean to the bounds.
 pub(crate) const BOUND_DEVIATIONS: f64 = 2.0;
+/// Of a surprise this many times what an arm was seen to be slower than TO makes it dangerous: a
+/// tree that promised much and was contradicted by an arm just below TO is not trusted at all.
+const DANGER: f64 = 8.0;
 /// More blocks than this do not make it surer: what is old fades.
 const BLOCKS_MAX: f64 = 64.0;
 /// Differences are cut to this: a factor of e^3 = 20 in speed.
@@ -76,14 +79,16 @@ impl Posterior {
     }
 
     /// With what the tree says. A surprise moves the bound on its own side only: what was better than
-    /// was thought is not for that reason more dangerous.
+    /// was thought is not for that reason more dangerous. Nor is what gains less than was thought,
+    /// as long as it is not slower than TO.
     pub(crate) fn belief(&self, prior: f64) -> Belief {
         let surprise = self.mean - prior;
         let trust = self.trust(surprise);
         let all = trust + self.blocks;
         let mean = (trust * prior + self.blocks * self.mean) / all;
+        let danger = surprise.max(DANGER * self.mean).min(0.0);
         let bound = |surprise| BOUND_DEVIATIONS * sqrt(self.variance(trust, surprise) / all);
-        Belief { mean, low: mean - bound(surprise.min(0.0)), high: mean + bound(surprise.max(0.0)) }
+        Belief { mean, low: mean - bound(danger), high: mean + bound(surprise.max(0.0)) }
     }
 
     /// A block has ended, `weight` of a whole one. Whether that shows that things have changed;
