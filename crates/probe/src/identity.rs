@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use forebay_device::{Medium, Profile};
-use rustix::fs::{major, makedev, minor};
+use rustix::fs::{major, minor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -108,14 +108,10 @@ impl Identity {
             return Self { name: key.clone(), key, is_rotating: None };
         };
         // Btrfs has a number of its own and says which device it is on.
-        if let Ok(metadata) = fs::metadata(mount.source) {
-            if metadata.file_type().is_block_device() {
-                let number = metadata.rdev();
-                let number = makedev(major(number), minor(number));
-                if let Some(block) = Self::of_block(number) {
-                    return block;
-                }
-            }
+        let source = fs::metadata(mount.source).ok();
+        let block = source.filter(|it| it.file_type().is_block_device());
+        if let Some(identity) = block.and_then(|it| Self::of_block(it.rdev())) {
+            return identity;
         }
         // A server's export is itself wherever it is mounted; what is only called `tmpfs` is not.
         let key = if mount.source.contains([':', '/']) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   pilot of every point ─► five runs of every pair, in turn ─► runs of the pair whose ratio is
-//!   (how many requests      (whatever the budget)               least sure, until all are sure
+//!   (how many requests      (three, if the budget is spent)     least sure, until all are sure
 //!    make a run)                                                or the budget is spent
 //! ```
 //!
@@ -37,9 +37,14 @@ pub const LENGTHS: [Bytes; 7] = [
     LENGTH_MAX,
 ];
 
-/// Runs of each point, however little the budget: the fewest whose median ignores two that were
-/// disturbed.
+/// Runs of each point before any has more: the fewest whose median ignores two that were disturbed.
 const RUNS_MIN: usize = 5;
+
+/// Runs of each point however little the budget: the fewest whose median ignores one.
+const RUNS_LEAST: usize = 3;
+
+/// A run need not be longer: then a disk has turned a dozen times.
+const RUN_TIME_MAX: Nanos = Nanos::millis(100);
 
 /// Runs after which a point is left alone: then the median's error is a tenth of a run's.
 const RUNS_MAX: usize = 150;
@@ -183,7 +188,7 @@ pub fn measure(
     let mut bench = Bench {
         random: SplitMix64::new(options.seed),
         is_cached: subject.is_cached,
-        run_time: Nanos(share),
+        run_time: RUN_TIME_MAX.min(Nanos(share)),
         one: &mut one,
         points,
     };
@@ -291,10 +296,11 @@ impl Bench<'_, '_> {
     fn next(&self, began: Timestamp, budget: Nanos) -> Option<usize> {
         let runs = |pair: &usize| self.points[*pair].times_ns.len();
         let fewest = self.pairs().min_by_key(runs)?;
-        if runs(&fewest) < RUNS_MIN {
+        let is_over = self.one.now() - began >= budget;
+        if runs(&fewest) < if is_over { RUNS_LEAST } else { RUNS_MIN } {
             return Some(fewest);
         }
-        if self.one.now() - began >= budget {
+        if is_over {
             return None;
         }
         let is_open = |pair: &usize| self.error(*pair) > ERROR_ENOUGH && runs(pair) < RUNS_MAX;

@@ -166,7 +166,7 @@ fn a_disk_takes_its_budget_and_little_more_and_what_is_steady_stops_early() {
     assert!(disk > Nanos::secs(10) && disk < Nanos::secs(21), "{disk:?}");
     let flash = spent("ssd", 20);
     assert!(flash < Nanos::secs(15), "{flash:?}");
-    // Five runs of each are made all the same.
+    // Three runs of each are made all the same.
     let short = spent("hdd-57", 1);
     assert!(short < Nanos::secs(8), "{short:?}");
 }
@@ -215,11 +215,11 @@ fn in_real_time_a_modelled_disk_has_the_ratio_of_a_disk() {
     };
     let points =
         measure(&mut store, &mut RealClock::new(), &subject, &options, &mut progress).unwrap();
-    assert!(runs >= 70, "{runs}");
+    assert!(runs >= 42, "{runs}");
     let found = profile(&points).unwrap();
     let ratio = found.ratio(Direction::Read, Bytes::kib(8));
     assert!(ratio > 4.0, "{ratio}");
     let counters = store.counters();
     let seeks = counters.iter().find(|(name, _)| *name == "seeks").unwrap().1;
-    assert!(seeks >= 70, "every random run and every way to a sequential one: {seeks}");
+    assert!(seeks >= 42, "every random run and every way to a sequential one: {seeks}");
 }

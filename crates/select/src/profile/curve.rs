@@ -13,10 +13,10 @@ use crate::math::sqrt;
 pub const KNOTS_MAX: usize = 8;
 
 /// The largest time of a knot, some twelve days: times of times still fit.
-const TIME_NS_MAX: f64 = 1e15;
+pub(super) const TIME_NS_MAX: f64 = 1e15;
 
 /// The largest error of a knot: that nothing is known.
-const ERROR_MAX: f64 = 1e3;
+pub(super) const ERROR_MAX: f64 = 1e3;
 
 /// Where a curve that is one line has its two knots.
 const LINE_LENGTHS: [Bytes; 2] = [Bytes::kib(4), Bytes::mib(8)];

@@ -18,7 +18,7 @@
 
 use forebay_units::{ByteRange, Bytes, Direction, Timestamp};
 
-use super::curve::{Curve, KNOTS_MAX, Line, Sums};
+use super::curve::{Curve, ERROR_MAX, KNOTS_MAX, Line, Sums, TIME_NS_MAX};
 use super::knot::Knot;
 use super::{DeviceProfile, Order};
 use crate::math::sqrt;
@@ -207,8 +207,9 @@ impl Part {
             u * u / sums.uu
         };
         let variance = (self.squares / self.batches).max(BATCH_DEVIATION * BATCH_DEVIATION / 9.0);
-        let error = sqrt(variance * leverage) * self.mean_factor / factor;
-        Knot { length: old.length, time_ns: old.time_ns * factor, error }
+        let error = (sqrt(variance * leverage) * self.mean_factor / factor).min(ERROR_MAX);
+        let time_ns = (old.time_ns * factor).min(TIME_NS_MAX);
+        Knot { length: old.length, time_ns, error }
     }
 }
 
