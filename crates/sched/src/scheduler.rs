@@ -23,7 +23,7 @@ mod shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use forebay_units::{ByteRange, Bytes, FileIndex, Offset, Timestamp};
+use forebay_units::{ByteRange, Bytes, ClassId, FileIndex, Offset, Timestamp};
 
 use crate::arm::Arm;
 use crate::book::Book;
@@ -211,7 +211,7 @@ impl Scheduler {
             classes.let_go(now, index);
             self.settle(now, index);
         }
-        self.release(now, slot);
+        self.release(now, slot, index, accepted.request.class);
         Some(accepted)
     }
 
@@ -241,7 +241,8 @@ impl Scheduler {
             self.counts.ready -= 1;
             self.note_taken_back(now, index, state);
             self.settle(now, index);
-            self.release(now, slot);
+            let class = self.table.class(slot);
+            self.release(now, slot, index, class);
         }
         self.stats.cancelled += 1;
         Cancellation::Cancelled
@@ -398,11 +399,13 @@ impl Scheduler {
         }
     }
 
-    /// Frees a request that has ended and queues what that made ready.
-    fn release(&mut self, now: Timestamp, slot: u32) {
-        let (by, by_class) = (self.table.class_index(slot), self.table.class(slot));
+    /// Frees a request, of class `by`, that has ended, and queues what that made ready.
+    fn release(&mut self, now: Timestamp, slot: u32, by: u16, by_class: ClassId) {
         self.made_ready.clear();
         self.release_silently(slot);
+        if self.made_ready.is_empty() {
+            return;
+        }
         let ready = core::mem::take(&mut self.made_ready);
         self.counts.blocked -= ready.len();
         for slot in &ready {

@@ -3,10 +3,14 @@
 //! A slot is re-used as soon as it is free, the latest freed first, and its generation grows each
 //! time. A [`RequestId`] is `generation << 32 | slot`, so finding a request is an index and a
 //! comparison, and a stale id finds nothing. Nothing is allocated below the high-water mark.
+//!
+//! The slab is made of chunks, so that it grows without moving: no pause while megabytes are copied,
+//! and none of them left behind.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use forebay_units::{ByteRange, ClassId, ClientId, FileIndex, Timestamp};
+use forebay_units::{ByteRange, ClassId, ClientId, FileIndex, Offset, Timestamp};
 
 use crate::request::{Accepted, Access, Request, RequestId};
 
@@ -61,10 +65,38 @@ struct Record {
     state: State,
 }
 
+impl Record {
+    const FREE: Self = Self {
+        seq: 0,
+        arrived: Timestamp(0),
+        tag: 0,
+        range: ByteRange { start: Offset(0), end: Offset(0) },
+        generation: 0,
+        file: FileIndex(0),
+        client: ClientId(0),
+        class: ClassId(0),
+        link: NIL,
+        class_index: 0,
+        access: Access::Read,
+        state: State::Free,
+    };
+}
+
+/// Records of a chunk: 64 KiB.
+const CHUNK: usize = 1024;
+
+/// Free slots; made on the heap, since the stack may be small.
+fn chunk() -> Box<[Record; CHUNK]> {
+    let chunk = alloc::vec![Record::FREE; CHUNK].into_boxed_slice();
+    chunk.try_into().expect("it has that length")
+}
+
 /// The slab.
 #[derive(Debug)]
 pub(crate) struct Table {
-    records: Vec<Record>,
+    chunks: Vec<Box<[Record; CHUNK]>>,
+    /// Slots that were ever used.
+    slots_count: usize,
     first_free: u32,
     tombstones: usize,
     /// By slot: what the policy calls the request. Empty without sharing.
@@ -73,7 +105,13 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) const fn new() -> Self {
-        Self { records: Vec::new(), first_free: NIL, tombstones: 0, names: Vec::new() }
+        Self {
+            chunks: Vec::new(),
+            slots_count: 0,
+            first_free: NIL,
+            tombstones: 0,
+            names: Vec::new(),
+        }
     }
 
     /// Enters a request and returns its slot.
@@ -94,34 +132,50 @@ impl Table {
             state: State::Blocked,
         };
         if slot == NIL {
-            assert!(self.records.len() < 1 << 30, "more than 2^30 live requests");
-            self.records.push(record);
-            return self.records.len() as u32 - 1;
+            assert!(self.slots_count < 1 << 30, "more than 2^30 live requests");
+            if self.slots_count.is_multiple_of(CHUNK) {
+                self.chunks.push(chunk());
+            }
+            let slot = self.slots_count as u32;
+            *self.record_mut(slot) = record;
+            self.slots_count += 1;
+            return slot;
         }
-        let old = &mut self.records[slot as usize];
-        self.first_free = old.link;
+        let old = self.record_mut(slot);
+        let link = old.link;
         *old = Record { generation: old.generation, ..record };
+        self.first_free = link;
         slot
+    }
+
+    fn record(&self, slot: u32) -> &Record {
+        &self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+    }
+
+    fn record_mut(&mut self, slot: u32) -> &mut Record {
+        &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
     }
 
     /// Frees a slot; ids that name it become stale.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let record = &mut self.records[slot as usize];
+        let first_free = self.first_free;
+        let record = self.record_mut(slot);
         debug_assert!(record.state != State::Free);
-        self.tombstones -= usize::from(record.state == State::Tombstone);
+        let was_tombstone = record.state == State::Tombstone;
         record.state = State::Free;
         // A slot whose generations are used up is left out rather than re-used: ids stay unique.
         if let Some(generation) = record.generation.checked_add(1) {
             record.generation = generation;
-            record.link = self.first_free;
+            record.link = first_free;
             self.first_free = slot;
         }
+        self.tombstones -= usize::from(was_tombstone);
     }
 
     /// The slot that `id` names, if the request is still alive.
     pub(crate) fn find(&self, id: RequestId) -> Option<u32> {
         let slot = id.0 as u32;
-        let record = self.records.get(slot as usize)?;
+        let record = &self.chunks.get(slot as usize / CHUNK)?[slot as usize % CHUNK];
         let is_alive = !matches!(record.state, State::Free | State::Tombstone);
         (is_alive && record.generation == (id.0 >> 32) as u32).then_some(slot)
     }
@@ -133,9 +187,9 @@ impl Table {
 
     /// The request in a slot, as policies and embedders see it.
     pub(crate) fn accepted(&self, slot: u32) -> Accepted {
-        let record = &self.records[slot as usize];
+        let record = self.record(slot);
         Accepted {
-            id: self.id(slot),
+            id: RequestId(u64::from(record.generation) << 32 | u64::from(slot)),
             seq: record.seq,
             arrived: record.arrived,
             request: Request {
@@ -150,15 +204,15 @@ impl Table {
     }
 
     pub(crate) fn id(&self, slot: u32) -> RequestId {
-        RequestId(u64::from(self.records[slot as usize].generation) << 32 | u64::from(slot))
+        RequestId(u64::from(self.record(slot).generation) << 32 | u64::from(slot))
     }
 
     pub(crate) fn state(&self, slot: u32) -> State {
-        self.records[slot as usize].state
+        self.record(slot).state
     }
 
     pub(crate) fn set_state(&mut self, slot: u32, state: State) {
-        self.records[slot as usize].state = state;
+        self.record_mut(slot).state = state;
     }
 
     /// Makes a blocked request a tombstone: its id is stale from now on, its slot is not free yet.
@@ -172,7 +226,7 @@ impl Table {
     }
 
     pub(crate) fn set_in_flight_by_policy(&mut self, slot: u32) {
-        let record = &mut self.records[slot as usize];
+        let record = self.record_mut(slot);
         debug_assert!(
             record.state == State::InPolicy,
             "a policy selected a request that it did not hold"
@@ -181,11 +235,11 @@ impl Table {
     }
 
     pub(crate) fn class_index(&self, slot: u32) -> u16 {
-        self.records[slot as usize].class_index
+        self.record(slot).class_index
     }
 
     pub(crate) fn set_class_index(&mut self, slot: u32, class_index: u16) {
-        self.records[slot as usize].class_index = class_index;
+        self.record_mut(slot).class_index = class_index;
     }
 
     /// What the policy calls the request. It must have been told.
@@ -194,58 +248,58 @@ impl Table {
     }
 
     pub(crate) fn set_name(&mut self, slot: u32, name: u32) {
-        if self.names.len() < self.records.len() {
-            self.names.resize(self.records.len(), NIL);
+        if self.names.len() < self.slots_count {
+            self.names.resize(self.slots_count, NIL);
         }
         self.names[slot as usize] = name;
     }
 
     pub(crate) fn seq(&self, slot: u32) -> u64 {
-        self.records[slot as usize].seq
+        self.record(slot).seq
     }
 
     pub(crate) fn file(&self, slot: u32) -> FileIndex {
-        self.records[slot as usize].file
+        self.record(slot).file
     }
 
     pub(crate) fn class(&self, slot: u32) -> ClassId {
-        self.records[slot as usize].class
+        self.record(slot).class
     }
 
     pub(crate) fn client(&self, slot: u32) -> ClientId {
-        self.records[slot as usize].client
+        self.record(slot).client
     }
 
     pub(crate) fn access(&self, slot: u32) -> Access {
-        self.records[slot as usize].access
+        self.record(slot).access
     }
 
     pub(crate) fn range(&self, slot: u32) -> ByteRange {
-        self.records[slot as usize].range
+        self.record(slot).range
     }
 
     pub(crate) fn link(&self, slot: u32) -> u32 {
-        self.records[slot as usize].link
+        self.record(slot).link
     }
 
     pub(crate) fn set_link(&mut self, slot: u32, link: u32) {
-        self.records[slot as usize].link = link;
+        self.record_mut(slot).link = link;
     }
 
     pub(crate) fn arrived(&self, slot: u32) -> Timestamp {
-        self.records[slot as usize].arrived
+        self.record(slot).arrived
     }
 
     /// Every slot, free ones included.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + use<> {
-        0..self.records.len() as u32
+        0..self.slots_count as u32
     }
 
     /// Every slot in a given state, in slot order; walks the whole table.
     pub(crate) fn slots_in(&self, state: State) -> impl Iterator<Item = u32> + '_ {
         let is_in =
             move |(slot, record): (usize, &Record)| (record.state == state).then_some(slot as u32);
-        self.records.iter().enumerate().filter_map(is_in)
+        self.chunks.iter().flat_map(|chunk| chunk.iter()).enumerate().filter_map(is_in)
     }
 }
 
@@ -257,7 +311,7 @@ pub(crate) fn slot_of(id: RequestId) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_units::{Bytes, Offset};
+    use forebay_units::Bytes;
 
     fn request() -> Request {
         Request {
