@@ -21,7 +21,7 @@ pub(crate) enum Algorithm {
     Twins,
     /// Shares by weights, one a queue id.
     Wfq,
-    /// One of MLF, aIOLi, SJF, TO and TO-agg, as fits what is seen.
+    /// One of MLF, aIOLi, SJF, TO, TO-agg and Forebay's HBRR, as fits what is seen.
     Auto,
 }
 
