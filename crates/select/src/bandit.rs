@@ -373,13 +373,17 @@ impl Bandit {
         if self.accused.is_some() || now - self.since < DWELL {
             return;
         }
-        let (policy, belief) = best(place, leaf, now);
-        if policy == self.incumbent {
-            return;
-        }
         let current = place.belief(leaf, self.incumbent).unwrap_or(Belief::BASELINE);
         let is_bad = self.incumbent != PolicyName::To
             && (current.low < 0.0 || place.arm(self.incumbent).is_quarantined(now));
+        let (policy, belief) = best(place, leaf, now);
+        // What the tree promises is no reason to leave a policy that was seen to be good: where it
+        // promised too much of one, it did of others. A comparison will show.
+        let is_seen = place.arm(policy).posterior.blocks > 0.0;
+        let is_free = is_bad || self.incumbent == PolicyName::To || is_seen;
+        if policy == self.incumbent || !is_free {
+            return;
+        }
         if is_bad || belief.mean - current.mean >= HYSTERESIS {
             self.promote(now, place, policy);
         }
@@ -456,10 +460,19 @@ fn sureness(place: &Place, arm: PolicyName) -> Length {
     }
 }
 
-/// The arm of which the most is certain; TO if nothing is certain of the others.
+/// The arm of which the most is certain, of those that were seen to be better than TO; if there
+/// are none, of those that the tree believes to be; else TO.
 fn best(place: &Place, leaf: &Leaf, now: Timestamp) -> (PolicyName, Belief) {
-    place
-        .beliefs(leaf)
-        .filter(|(policy, belief)| belief.low >= 0.0 && !place.arm(*policy).is_quarantined(now))
-        .fold((PolicyName::To, Belief::BASELINE), |a, b| if b.1.low > a.1.low { b } else { a })
+    let baseline = (PolicyName::To, Belief::BASELINE);
+    let of = |is_seen: bool| {
+        let good = place.beliefs(leaf).filter(|(policy, belief)| {
+            let arm = place.arm(*policy);
+            belief.low >= 0.0 && !arm.is_quarantined(now) && (arm.posterior.blocks > 0.0) == is_seen
+        });
+        good.fold(baseline, |a, b| if b.1.low > a.1.low { b } else { a })
+    };
+    match of(true) {
+        (PolicyName::To, _) => of(false),
+        seen => seen,
+    }
 }
