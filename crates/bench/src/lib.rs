@@ -4,6 +4,7 @@
 //! run(suite, options) ─► strided ─┐  processes with the preload library ─► forebay serve ─► modelled disk
 //!                        forwarding│  this process ─► forebay serve, and ─► a raw socket, in turns
 //!                        core      │  forebay-bench-core, also under callgrind
+//!                        selection │  nothing is started: tables, trees and virtual time
 //!                        library   │  C programs, compiled and linked with libforebay and libagios
 //!                                  └─► Report ─► table, JSON, plot, archive
 //! ```
@@ -24,6 +25,7 @@ mod peers;
 mod programs;
 mod progress;
 mod report;
+mod selection;
 mod server;
 mod stop;
 mod strided;
@@ -77,6 +79,11 @@ const SUITES: &[SuiteInfo] = &[
         name: "library",
         summary: "libforebay through its C interface, by policy and work, beside what AGIOS v2 did",
         run: library::run,
+    },
+    SuiteInfo {
+        name: "selection",
+        summary: "how well policies are chosen: the trained tree, the detector, the selector in virtual time",
+        run: selection::run,
     },
 ];
 

@@ -8,6 +8,8 @@
 mod case;
 mod matrix;
 
+use std::fmt;
+
 use forebay_device::SplitMix64;
 use forebay_sched::Request;
 use forebay_select::detector::{Detector, DetectorOptions};
@@ -41,10 +43,11 @@ pub struct Group {
     pub size_class: Matrix<2>,
     /// Both together.
     pub both: Matrix<6>,
-    /// Times that the number of files was right.
-    pub files_right: u64,
-    /// Times that the most frequent length was the application's, as far as it is seen there.
+    /// Times that a detector was asked.
     pub asked: u64,
+    /// And named the number of files that the job has. Where a policy serves one file for long,
+    /// clients of the others wait and ask for nothing, and their files are not in use.
+    pub files_right: u64,
     /// Cases in which the application does something else than the node can see.
     pub relabelled: u64,
     /// Requests that had arrived when something was said first, of each case.
@@ -60,6 +63,37 @@ pub struct DetectionReport {
     pub seed: u64,
     /// By values and place.
     pub groups: Vec<Group>,
+}
+
+impl fmt::Display for DetectionReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.groups.iter().try_for_each(|group| write!(f, "{group}"))?;
+        let percent = self.accuracy_held_out() * 100.0;
+        writeln!(f, "held out, clients known: {percent:.2} % right (seed {})", self.seed)
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = match self.values {
+            Values::Training => "training",
+            Values::HeldOut => "held out",
+        };
+        let percent = |part: f64| part * 100.0;
+        let mut first: Vec<u64> = self.first_after.clone();
+        first.sort_unstable();
+        let first = first.get(first.len() / 2).copied().unwrap_or_default();
+        writeln!(f, "{}, {values}: {} cases", self.place.as_str(), self.cases)?;
+        write!(f, "{}{}", self.spatiality, self.size_class)?;
+        writeln!(
+            f,
+            "both right {:.2} %, files right {:.2} %; first said after {first} requests; \
+             {} cases are something else at the node than in the application\n",
+            percent(self.both.accuracy()),
+            percent(self.files_right as f64 / self.asked.max(1) as f64),
+            self.relabelled,
+        )
+    }
 }
 
 impl DetectionReport {
@@ -121,7 +155,6 @@ impl Group {
             self.asked += 1;
         }
         let files = case.files();
-        if std::env::var("FILES").is_ok() { let f=verdicts.said.map(|s|s.map(|s|(s.files,s.streams,s.clients))); if f.iter().any(|f|f.is_none_or(|f|f.0!=files)) { println!("files {files} {f:?} of {} {}",verdicts.arrivals,case.describe()); } }
         self.files_right +=
             verdicts.said.iter().flatten().filter(|said| said.files == files).count() as u64;
         if verdicts.said.iter().any(|said| {
@@ -155,8 +188,8 @@ pub struct Verdicts {
 /// # Panics
 /// If the case cannot be simulated, which [`Case::draw`] does not make.
 pub fn examine(case: &Case) -> Verdicts {
-    let mut simulation = Simulation::new(&case.scenario, case.policy, case.seed)
-        .expect("a drawn case is valid");
+    let mut simulation =
+        Simulation::new(&case.scenario, case.policy, case.seed).expect("a drawn case is valid");
     simulation.watch_arrivals();
     let mut arrivals: Vec<Arrival> = Vec::new();
     loop {

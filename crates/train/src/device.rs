@@ -76,7 +76,10 @@ static ALL: LazyLock<Vec<Device>> = LazyLock::new(|| {
     let paper = PAPER.map(|name| Profile::by_name(name).expect("the paper's devices are known"));
     let mut random = SplitMix64::new(SEED);
     let names = NAMES.into_iter().chain([HELD_OUT]);
-    let drawn = names.enumerate().map(|(number, name)| draw(&mut random, name, number as u64)).collect::<Vec<_>>();
+    let drawn = names
+        .enumerate()
+        .map(|(number, name)| draw(&mut random, name, number as u64))
+        .collect::<Vec<_>>();
     paper.into_iter().chain(drawn).map(|profile| Device { profile }).collect()
 });
 

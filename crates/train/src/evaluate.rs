@@ -38,14 +38,13 @@ pub struct Outcome {
 pub fn outcome(table: &Table, choices: &[PolicyName]) -> Outcome {
     let rows: Vec<(&Makespans, PolicyName)> =
         table.rows.iter().map(|(_, makespans)| makespans).zip(choices.iter().copied()).collect();
-    let own = |(makespans, choice): &(&Makespans, PolicyName)| mean(makespans, Arm::Policy(*choice));
+    let own =
+        |(makespans, choice): &(&Makespans, PolicyName)| mean(makespans, Arm::Policy(*choice));
     let longer = |row: &(&Makespans, PolicyName)| own(row) / mean(row.0, Arm::Without) - 1.0;
-    let regret = |row: &(&Makespans, PolicyName)| {
-        own(row) / mean(row.0, Arm::Policy(quickest(row.0))) - 1.0
-    };
-    let count = |is: &dyn Fn(&(&Makespans, PolicyName)) -> bool| {
-        rows.iter().filter(|row| is(row)).count()
-    };
+    let regret =
+        |row: &(&Makespans, PolicyName)| own(row) / mean(row.0, Arm::Policy(quickest(row.0))) - 1.0;
+    let count =
+        |is: &dyn Fn(&(&Makespans, PolicyName)) -> bool| rows.iter().filter(|row| is(row)).count();
     let mut regrets: Vec<f64> = rows.iter().map(regret).collect();
     regrets.sort_by(f64::total_cmp);
     let situations = rows.len();
@@ -58,7 +57,10 @@ pub fn outcome(table: &Table, choices: &[PolicyName]) -> Outcome {
         worst: rows.iter().map(longer).fold(f64::NEG_INFINITY, f64::max),
         improved: count(&|row| longer(row) < -SIGNIFICANT),
         regret_mean: per_situation(regrets.iter().sum()),
-        regret_p95: regrets.get((situations * 95).div_ceil(100).saturating_sub(1)).copied().unwrap_or(0.0),
+        regret_p95: regrets
+            .get((situations * 95).div_ceil(100).saturating_sub(1))
+            .copied()
+            .unwrap_or(0.0),
         speedup: per_situation(logarithms).exp(),
     }
 }

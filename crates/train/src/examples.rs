@@ -67,10 +67,9 @@ fn as_good_for_all(rows: &[(crate::Situation, Makespans)]) -> Vec<PolicyName> {
     let is_as_good = |policy: &PolicyName| {
         let each = rows.iter().map(|(_, one)| log_speedup(one, best, Arm::Policy(*policy)));
         // Independent errors add as squares.
-        let (sum, squares) =
-            each.fold((0.0, 0.0), |(sum, squares), (loss, half)| (sum + loss, squares + half * half));
+        let (sum, squares) = each
+            .fold((0.0, 0.0), |(sum, squares), (loss, half)| (sum + loss, squares + half * half));
         sum / count <= MARGIN.ln_1p() || sum <= squares.sqrt()
     };
     POLICIES.into_iter().filter(is_as_good).collect()
 }
-

@@ -49,9 +49,9 @@ pub fn mean(makespans: &Makespans, arm: Arm) -> f64 {
 
 /// The policy with the least mean makespan: the oracle.
 pub fn quickest(makespans: &Makespans) -> PolicyName {
-    let least = POLICIES
-        .into_iter()
-        .min_by(|a, b| mean(makespans, Arm::Policy(*a)).total_cmp(&mean(makespans, Arm::Policy(*b))));
+    let least = POLICIES.into_iter().min_by(|a, b| {
+        mean(makespans, Arm::Policy(*a)).total_cmp(&mean(makespans, Arm::Policy(*b)))
+    });
     least.expect("there are policies")
 }
 
@@ -76,7 +76,8 @@ pub fn cover(groups: &[Vec<PolicyName>]) -> Vec<PolicyName> {
     while order.len() < POLICIES.len() {
         let is_open = |group: &&Vec<PolicyName>| !group.iter().any(|one| order.contains(one));
         let open: Vec<&Vec<PolicyName>> = groups.iter().filter(is_open).collect();
-        let count = |policy: PolicyName| open.iter().filter(|group| group.contains(&policy)).count();
+        let count =
+            |policy: PolicyName| open.iter().filter(|group| group.contains(&policy)).count();
         let left = POLICIES.into_iter().filter(|one| !order.contains(one));
         // The last of equals is taken: so from the end, for the first in the tables' order.
         let next = left.rev().max_by_key(|policy| count(*policy));

@@ -190,9 +190,8 @@ fn leaf(examples: &[&Example]) -> Leaf {
     let hurts = |place: usize| examples.iter().any(|one| one.over_none[place] < -HURT.ln_1p());
     // The last of equals is taken: so from the end, and TO in doubt.
     let safe = (0..POLICIES.len()).rev().filter(|place| !hurts(*place));
-    let best = safe.max_by(|a, b| {
-        loss(*b).total_cmp(&loss(*a)).then(speedup(*a).total_cmp(&speedup(*b)))
-    });
+    let best =
+        safe.max_by(|a, b| loss(*b).total_cmp(&loss(*a)).then(speedup(*a).total_cmp(&speedup(*b))));
     Leaf {
         policy: best.map_or(PolicyName::To, |place| POLICIES[place]),
         log_speedups: POLICIES.map(|policy| (policy, speedup(place(policy)))).to_vec(),

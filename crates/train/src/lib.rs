@@ -10,6 +10,7 @@
 //! into `forebay-prior`; `docs/training.md` says what was decided and why.
 #![forbid(unsafe_code)]
 
+pub mod detected;
 pub mod detection;
 pub mod device;
 pub mod evaluate;

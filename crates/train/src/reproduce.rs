@@ -34,10 +34,8 @@ pub const TABLES: [Published; 3] = [
     Published { name: "held-out.csv", text: include_str!("../data/held-out.csv") },
 ];
 /// The tree as it is compiled in.
-pub const TREE: Published = Published {
-    name: "tree.json",
-    text: include_str!("../../prior/data/tree.json"),
-};
+pub const TREE: Published =
+    Published { name: "tree.json", text: include_str!("../../prior/data/tree.json") };
 
 /// The situations of each table, in its order.
 pub fn lists() -> [Vec<Situation>; 3] {

@@ -168,8 +168,7 @@ impl Situation {
             Layout::SharedStrided => Spatiality::Strided,
             _ => Spatiality::Contiguous,
         };
-        let size_class =
-            if request_kib < 32 { SizeClass::Small } else { SizeClass::Large };
+        let size_class = if request_kib < 32 { SizeClass::Small } else { SizeClass::Large };
         let device = Device::by_name(self.device).expect("situations are of known devices");
         Features::known(
             direction,

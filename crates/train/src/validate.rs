@@ -21,13 +21,8 @@ pub const T1: [Feature; 6] = [
     Feature::DeviceRatio,
 ];
 /// Without the data of a file.
-pub const T2: [Feature; 5] = [
-    Feature::IsRead,
-    Feature::Files,
-    Feature::Spatiality,
-    Feature::IsLarge,
-    Feature::DeviceRatio,
-];
+pub const T2: [Feature; 5] =
+    [Feature::IsRead, Feature::Files, Feature::Spatiality, Feature::IsLarge, Feature::DeviceRatio];
 /// And without the number of files.
 pub const T3: [Feature; 4] =
     [Feature::IsRead, Feature::Spatiality, Feature::IsLarge, Feature::DeviceRatio];

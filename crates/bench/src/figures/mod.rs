@@ -4,6 +4,7 @@
 //! and one sentence that says what differs from the paper's experiment. To add one: a file that
 //! defines it, and a line in [`FIGURES`]. [`cases`] runs workloads through peers in random order.
 
+mod agios;
 mod aioli;
 mod aioli05;
 mod aioli05_fig1;
@@ -56,6 +57,9 @@ pub(crate) struct PaperValue {
 
 /// All figures.
 pub(crate) const FIGURES: &[Figure] = &[
+    agios::TABLE3,
+    agios::TABLE4,
+    agios::TABLE7,
     aioli05_fig1::FIGURE,
     aioli05_fig4::FIGURE,
     aioli06_fig1::FIGURE,
