@@ -81,3 +81,8 @@ install-agios: build
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|' crates/agios/agios.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/agios.pc
 	sed 's|@PREFIX@|$(PREFIX)|' crates/agios/agios-gekkofs.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/agios-gekkofs.pc
+
+# Measures all situations anew and learns the tree; fails unless every byte is as published.
+.PHONY: reproduce
+reproduce: build
+	$(FOREBAY) train --check
