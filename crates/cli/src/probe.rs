@@ -107,6 +107,11 @@ pub(crate) fn probe(args: ProbeArgs) -> Result<ExitCode, Failure> {
     } else {
         print(&show::text(&record, &RATIO_LENGTHS, model.as_ref()))?;
     }
+    if show::is_vague(&record, &RATIO_LENGTHS) {
+        say(format_args!(
+            "forebay: the bounds are wide: something else used the device or the processors; when that is over, --force measures again"
+        ));
+    }
     match origin {
         Origin::Kept => say(format_args!(
             "forebay: measured {}; --force measures again",

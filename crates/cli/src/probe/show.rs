@@ -184,6 +184,15 @@ fn verdict(record: &Record, direction: Direction) -> String {
     )
 }
 
+/// Whether a ratio may as well be twice what another measurement would say.
+pub(super) fn is_vague(record: &Record, lengths: &[Bytes]) -> bool {
+    let vague = |direction, length: &Bytes| {
+        let Ratio { low, high, .. } = record.profile().ratio_with_bounds(direction, *length);
+        record.has(direction) && high > 2.0 * low
+    };
+    DIRECTIONS.iter().any(|direction| lengths.iter().any(|length| vague(*direction, length)))
+}
+
 /// How long ago something was, in seconds since 1970.
 pub(super) fn age(since: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
@@ -226,6 +235,8 @@ mod tests {
         assert!(words("ssd", 0.01).contains("gains nothing"), "{}", words("ssd", 0.01));
         assert!(words("edel", 0.01).contains("1.5 times as fast"), "{}", words("edel", 0.01));
         assert!(words("ssd", 0.5).contains("not sure"), "{}", words("ssd", 0.5));
+        let vague = |error| is_vague(&record("hdd-57", error), &[Bytes::kib(8)]);
+        assert!(vague(0.5) && !vague(0.01));
     }
 
     #[test]
