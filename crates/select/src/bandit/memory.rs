@@ -88,8 +88,8 @@ impl Baseline {
     pub(crate) fn low(&self) -> Option<f64> {
         let deviation = sqrt(self.variance).max(BASELINE_DEVIATION_MIN);
         // A part of an epoch says less.
-        let few = sqrt(1.0 / self.epochs.min(1.0).max(1e-3));
-        (self.epochs > 0.0).then(|| self.mean - BOUND_DEVIATIONS * deviation * few)
+        let few = sqrt(1.0 / self.epochs.clamp(1e-3, 1.0));
+        (self.epochs > 0.0).then_some(self.mean - BOUND_DEVIATIONS * deviation * few)
     }
 }
 
