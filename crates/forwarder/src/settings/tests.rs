@@ -214,14 +214,15 @@ fn the_scheduler_has_a_place_for_every_class_that_may_be_asked_for() {
 
 #[test]
 fn only_policy_auto_can_be_pinned_or_chosen_for_a_class() {
-    let auto = "scheduler.policy = \"auto\"\n";
+    let (auto, fixed) = ("scheduler.policy = \"auto\"\n", "scheduler.policy = \"mlf\"\n");
     for text in ["select.pin = \"sjf\"", "[classes.a]\npolicy = \"auto\""] {
-        let error = from_toml(text).unwrap_err().to_string();
+        let error = from_toml(&format!("{fixed}{text}")).unwrap_err().to_string();
         assert!(error.contains("scheduler.policy = auto"), "{error}");
         assert!(from_toml(&format!("{auto}{text}")).is_ok(), "{text}");
     }
     assert!(from_toml(&format!("{auto}select.pin = \"auto\"")).is_err());
-    assert!(from_toml("select.pin = \"none\"\n[classes.a]\npolicy = \"sjf\"").is_ok());
+    let text = "select.pin = \"none\"\n[classes.a]\npolicy = \"sjf\"";
+    assert!(from_toml(&format!("{fixed}{text}")).is_ok());
 }
 
 #[test]
