@@ -320,7 +320,7 @@ impl Settings {
                 kind: StoreKind::Posix,
                 engine: StoreEngine::Auto,
                 depth: 0,
-                read_ahead_bytes: Bytes::mib(4),
+                read_ahead_bytes: Bytes::mib(8),
                 time_scale: 1.0,
                 faults: None,
             },

@@ -36,7 +36,7 @@ pub(super) const FIGURE: Figure = Figure {
     ],
     differs: "2 x 256 MiB instead of 2 x 4 GB, 64 processes on one machine instead of 32 nodes; the job \
               that runs alone stands for either; the emulation says nothing of networks, and the gap is that \
-              of one turn of 8 MiB at the disk, whatever the files hold, so that larger files have a \
+              of one turn of 10 MiB at the disk, whatever the files hold, so that larger files have a \
               smaller one, and the 2 x 32 MiB of a quick run an eighth.",
     run,
     charts,

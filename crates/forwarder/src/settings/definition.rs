@@ -134,7 +134,7 @@ pub static DEFINITIONS: &[Definition] = &[
     row!(
         store.read_ahead_bytes,
         Kind::Bytes { min: Bytes::ZERO, max: Bytes::mib(64), multiple_of: KIB_4 },
-        "4MiB",
+        "8MiB",
         "How much of a file the posix store has the kernel read ahead of all its readers together, where they sweep over it; 0 leaves it to the kernel, which sees each descriptor alone."
     ),
     row!(

@@ -46,7 +46,7 @@ const DEPTH_DEFAULT: usize = 8;
 const RING_DEPTH_MIN: usize = 64;
 
 /// What a fast disk reads in the time in which a busy host may leave the store without a turn.
-const READ_AHEAD_DEFAULT: Bytes = Bytes::mib(4);
+const READ_AHEAD_DEFAULT: Bytes = Bytes::mib(8);
 
 /// How calls are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -465,3 +465,6 @@ impl Sweep {
         cached.is_ok_and(|count| count >= range.end.div_ceil(page) - range.start / page)
     }
 }
+
+#[cfg(test)]
+mod tests;

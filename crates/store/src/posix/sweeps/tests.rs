@@ -1,0 +1,188 @@
+use super::*;
+
+const MIB: u64 = 1 << 20;
+const FILE_BYTES: u64 = 64 * MIB;
+
+/// Sweeps over files of a device that rotates, and what the kernel was given.
+struct Rig {
+    sweeps: Sweeps,
+    files: Vec<Arc<OpenFile>>,
+    memory: Pool,
+    started: Vec<Work>,
+    next_token: u64,
+    /// Tokens of the reads that are not over.
+    reads: HashSet<u64>,
+}
+
+/// What a call that was started is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Advice,
+    Arrival,
+    Read,
+}
+
+fn kind(work: &Work) -> Kind {
+    match (work.io.operation, work.io.token & ADVICE) {
+        (Operation::Advise { .. }, ADVICE) => Kind::Advice,
+        (Operation::Read(_), ARRIVAL) => Kind::Arrival,
+        _ => Kind::Read,
+    }
+}
+
+impl Rig {
+    fn new(file_count: usize) -> Self {
+        let mut sweeps = Sweeps::new(Bytes::mib(4)).unwrap();
+        let open = |_| {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(FILE_BYTES).unwrap();
+            let (mut file, id) = OpenFile::from_descriptor(file.into()).unwrap();
+            file.set_sweep(sweeps.open(id));
+            Arc::new(file)
+        };
+        let files: Vec<_> = (0..file_count).map(open).collect();
+        for file in &files {
+            let device = sweeps.sweeps.get(file.sweep()).unwrap().device;
+            sweeps.devices.get_mut(device).unwrap().is_rotating = true;
+        }
+        let memory = Pool::new(Bytes::mib(8)).unwrap();
+        let (started, next_token, reads) = (Vec::new(), 0, HashSet::new());
+        Self { sweeps, files, memory, started, next_token, reads }
+    }
+
+    /// Reads 4 KiB; its token.
+    fn read(&mut self, file: usize, offset: u64) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.reads.insert(token);
+        let io = Io {
+            token,
+            files: Vec::new(),
+            operation: Operation::Read(Offset(offset)),
+            buffers: vec![self.memory.try_take(Bytes(4096), Share::Dispatch).unwrap()],
+            outcome: Ok(Bytes::ZERO),
+            end: Offset(0),
+        };
+        let work = Work::new(io, Arc::clone(&self.files[file]));
+        let (range, started) = (work.range(), &mut self.started);
+        self.sweeps.read(work, &range, |work| started.push(work));
+        token
+    }
+
+    /// Ends the call at this place.
+    fn finish(&mut self, at: usize) {
+        let work = self.started.remove(at);
+        self.reads.remove(&work.io.token);
+        let started = &mut self.started;
+        let is_own = self.sweeps.is_own(&work.io, |work| started.push(work));
+        assert_eq!(is_own, kind(&work) != Kind::Read);
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.started.iter().map(kind).collect()
+    }
+
+    fn position(&self, wanted: Kind) -> Option<usize> {
+        self.started.iter().position(|work| kind(work) == wanted)
+    }
+
+    /// Has a sweep over a file begin, with all reads over.
+    fn sweep(&mut self, file: usize) {
+        for turn in 0..3 {
+            self.read(file, turn * 4096);
+            while let Some(at) = self.position(Kind::Read) {
+                self.finish(at);
+            }
+        }
+    }
+}
+
+#[test]
+fn another_files_turn_begins_when_what_the_last_one_was_given_has_arrived() {
+    let mut rig = Rig::new(2);
+    rig.sweep(0);
+    assert_eq!(rig.kinds(), [Kind::Advice]);
+    rig.sweep(1);
+    assert_eq!(rig.position(Kind::Arrival), None);
+    while let Some(at) = rig.position(Kind::Advice) {
+        assert!(Arc::ptr_eq(&rig.started[at].file, &rig.files[0]), "its turn is not over");
+        rig.finish(at);
+    }
+    let at = rig.position(Kind::Arrival).expect("the last byte is waited for");
+    rig.finish(at);
+    let piece = &rig.started[rig.position(Kind::Advice).expect("then it is its turn")];
+    assert!(Arc::ptr_eq(&piece.file, &rig.files[1]));
+}
+
+#[test]
+fn who_reads_elsewhere_passes_a_sweep_after_so_much() {
+    let mut rig = Rig::new(2);
+    let elsewhere = rig.read(1, 32 * MIB);
+    let mut given = 0;
+    for place in 0..160 {
+        rig.read(0, place * (64 << 10));
+        // Everything but the other file's read comes back at once.
+        while let Some(at) = rig.started.iter().position(|work| work.io.token != elsewhere) {
+            if let Operation::Advise { length, .. } = rig.started[at].io.operation {
+                given += length.0;
+            }
+            rig.finish(at);
+        }
+    }
+    assert!((LET_PASS_AFTER..LET_PASS_AFTER + MIB).contains(&given), "{given}");
+    let at = rig.started.iter().position(|work| work.io.token == elsewhere).unwrap();
+    rig.finish(at);
+    assert!(rig.position(Kind::Advice).is_some());
+}
+
+#[test]
+fn a_file_that_is_closed_holds_nobody_up() {
+    let mut rig = Rig::new(2);
+    rig.sweep(0);
+    rig.sweep(1);
+    // No call is under way when a file is closed, but the kernel may be being asked for a piece.
+    while let Some(at) = rig.started.iter().position(|work| kind(work) != Kind::Advice) {
+        rig.finish(at);
+    }
+    let first = rig.files.remove(0);
+    rig.sweeps.close(&first);
+    rig.finish(0);
+    let piece = &rig.started[rig.position(Kind::Advice).expect("nothing is to arrive")];
+    assert!(Arc::ptr_eq(&piece.file, &rig.files[0]));
+    let second = rig.files.remove(0);
+    rig.sweeps.close(&second);
+    assert_eq!(rig.sweeps.devices.len(), 1, "a piece is to come back");
+    while !rig.started.is_empty() {
+        rig.finish(0);
+    }
+    assert_eq!(rig.sweeps.devices.len(), 0);
+}
+
+#[test]
+fn whatever_is_read_one_piece_is_asked_for_at_a_time_and_every_read_ends() {
+    let steps = proptest::collection::vec((0..3_usize, 0..64_u64, 0..8_u8, 0..16_usize), 1..400);
+    proptest::proptest!(|(steps in steps)| {
+        let mut rig = Rig::new(3);
+        let mut at = [0; 3];
+        for (file, place, action, which) in steps {
+            match action {
+                0 => at[file] = place * MIB,
+                1..4 if rig.reads.len() < 64 => {
+                    rig.read(file, at[file] % (FILE_BYTES - MIB));
+                    at[file] += 16 << 10;
+                }
+                _ if rig.started.is_empty() => {}
+                _ => rig.finish(which % rig.started.len()),
+            }
+            let count = |wanted| rig.kinds().into_iter().filter(|kind| *kind == wanted).count();
+            let (advice, arrivals) = (count(Kind::Advice), count(Kind::Arrival));
+            proptest::prop_assert!(advice + arrivals <= 1, "{advice} pieces, {arrivals} arrivals");
+            proptest::prop_assert!(rig.sweeps.arriving_count() <= rig.reads.len());
+        }
+        while !rig.started.is_empty() {
+            rig.finish(0);
+        }
+        proptest::prop_assert!(rig.reads.is_empty(), "{:?} never end", rig.reads);
+        proptest::prop_assert!(rig.sweeps.arriving.is_empty() && rig.sweeps.elsewhere.is_empty());
+    });
+}
