@@ -54,6 +54,8 @@ const VOTES_MIN_FILE: u32 = 4;
 /// Messages of a region that stands for a client, and the first length of one: 1 MiB.
 const REGION_MESSAGES: u32 = 128;
 const FIRST_REGION_SHIFT: u32 = 20;
+/// Regions that far apart share a stream, so that in the largest file some are seen again.
+const REGIONS: u32 = 256;
 /// The number of the first window: nothing was seen in the two before.
 const FIRST_WINDOW: u16 = 2;
 
@@ -183,7 +185,7 @@ impl Detector {
         self.is_told_apart |= request.client != *self.one_client.get_or_insert(request.client);
         let actor = match self.is_told_apart {
             true => request.client.0,
-            false => (start >> self.window.region_shift) as u32,
+            false => (start >> self.window.region_shift) as u32 % REGIONS,
         };
         let key = u64::from(request.file.0) << 32 | u64::from(actor);
         let found = self.streams.find(key, number);

@@ -5,8 +5,9 @@ use forebay_units::{Nanos, Timestamp};
 use super::files::{Burst, Vote};
 use crate::pattern::Spatiality;
 
-/// Distances that are remembered: strides across stripes have a period of a few.
-const GAPS: usize = 3;
+/// Distances that are remembered: where a stride is no multiple of the stripe, a server sees it
+/// with a period of up to as many distances as there are stripes in the stride.
+const GAPS: usize = 8;
 /// A burst ends here if nothing else ends it.
 pub(super) const MESSAGES_MAX: u16 = 1024;
 /// "There was none."
