@@ -117,7 +117,7 @@ fn a_file_for_each_process_is_as_many_files() {
     assert_eq!((pattern.files, pattern.clients, pattern.streams), (24, 24, 24));
     assert_eq!((pattern.direction, pattern.reads_permille), (Direction::Write, 0));
     assert_eq!(pattern.spatiality, Spatiality::Contiguous);
-    assert!(pattern.file_bytes > Bytes(20 * 16 << 10) && pattern.file_bytes < Bytes(60 * 16 << 10));
+    assert!(pattern.file_bytes > Bytes::kib(20 * 16) && pattern.file_bytes < Bytes::kib(60 * 16));
 }
 
 #[test]

@@ -85,6 +85,10 @@ impl fmt::Display for Group {
         let first = first.get(first.len() / 2).copied().unwrap_or_default();
         writeln!(f, "{}, {values}: {} cases", self.place.as_str(), self.cases)?;
         write!(f, "{}{}", self.spatiality, self.size_class)?;
+        for (name, rate) in BOTH.iter().zip(self.both.rates()) {
+            write!(f, "{name} {:.2} %, ", percent(rate))?;
+        }
+        writeln!(f)?;
         writeln!(
             f,
             "both right {:.2} %, files right {:.2} %; first said after {first} requests; \

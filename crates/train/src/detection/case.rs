@@ -93,7 +93,8 @@ impl Case {
         };
         let clients = choose(random, &[8, 16, 32], &[6, 12, 24, 48]) as u32;
         let applications = pick(random, &[1, 4]);
-        let kib = choose(random, &[16, 24, 40, 96, 256], &[8, 10, 14, 18, 26, 36, 56, 80, 192, 384, 768]);
+        let kib =
+            choose(random, &[16, 24, 40, 96, 256], &[8, 10, 14, 18, 26, 36, 56, 80, 192, 384, 768]);
         let servers = choose(random, &[1, 4, 5], &[2, 3, 6, 7]) as u32;
         let stripe = Bytes::kib(32);
         let transfer = Bytes::kib(choose(random, &[8], &[4, 16]));

@@ -32,6 +32,14 @@ impl<const N: usize> Matrix<N> {
         self.counts.iter().flatten().chain(&self.silent).sum()
     }
 
+    /// How often the truth was said when each thing was true; 1 if it never was.
+    pub fn rates(&self) -> [f64; N] {
+        core::array::from_fn(|row| {
+            let all = self.counts[row].iter().sum::<u64>() + self.silent[row];
+            if all == 0 { 1.0 } else { self.counts[row][row] as f64 / all as f64 }
+        })
+    }
+
     /// How often the truth was said, of all times; 1 if it was never asked.
     pub fn accuracy(&self) -> f64 {
         let right: u64 = (0..N).map(|n| self.counts[n][n]).sum();
@@ -44,11 +52,10 @@ impl<const N: usize> fmt::Display for Matrix<N> {
         write!(f, "{:<18}", "is / was called")?;
         self.names.iter().try_for_each(|name| write!(f, " {name:>16}"))?;
         writeln!(f, " {:>9} {:>8}", "nothing", "right")?;
-        for (row, name) in self.names.iter().enumerate() {
-            let all = self.counts[row].iter().sum::<u64>() + self.silent[row];
+        for (row, (name, rate)) in self.names.iter().zip(self.rates()).enumerate() {
             write!(f, "{name:<18}")?;
             self.counts[row].iter().try_for_each(|count| write!(f, " {count:>16}"))?;
-            let right = self.counts[row][row] as f64 * 100.0 / all.max(1) as f64;
+            let right = rate * 100.0;
             writeln!(f, " {:>9} {right:>6.2} %", self.silent[row])?;
         }
         Ok(())
