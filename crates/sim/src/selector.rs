@@ -28,7 +28,7 @@ pub struct Automatic {
     /// What the training found.
     pub tree: Arc<Tree>,
     /// What the device is believed to be; the scenario's, measured without error, if `None`.
-    pub device: Option<DeviceProfile>,
+    pub device: Option<Box<DeviceProfile>>,
     /// What earlier runs have learned.
     pub learned: Vec<Learned>,
 }
@@ -85,7 +85,7 @@ impl Selector {
         let auto = match choice {
             Choice::Fixed(_) => None,
             Choice::Auto(automatic) => {
-                let device = automatic.device;
+                let device = automatic.device.as_deref().copied();
                 let mut auto = Auto::new(AutoOptions {
                     device: device.unwrap_or_else(|| device_profile(&scenario.servers.device)),
                     tree: Arc::clone(&automatic.tree),
