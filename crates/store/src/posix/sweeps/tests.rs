@@ -1,3 +1,5 @@
+//! Turns, pauses and what is closed meanwhile, with a kernel that answers when the test says so.
+
 use super::*;
 
 const MIB: u64 = 1 << 20;
