@@ -43,7 +43,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, conflicts_with = "traces")]
     check: bool,
     /// With --check: every 37th situation only, and the tree from the published tables
-    #[arg(long, requires = "check")]
+    #[arg(long, requires = "check", conflicts_with = "output")]
     quick: bool,
     /// The device before which traces are replayed
     #[arg(long, value_name = "NAME", default_value = "hdd-57", requires = "traces")]
