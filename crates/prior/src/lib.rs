@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! data/tree.json ──► default_tree() ──► Arc<Tree>          compiled in
-//! a site's file  ──► read_tree()    ──► Tree               `forebay train` writes it
+//! a site's file  ──► load_tree()    ──► Tree               `forebay train` writes it
 //! state file     ──► load_state()   ──► Vec<Learned>       of one device and one tree
 //!                ◄── save_state()
 //! ```
@@ -13,9 +13,10 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod file;
 mod state;
 mod tree;
 
 pub use error::Error;
-pub use state::{STATE_BYTES_MAX, load_state, save_state};
-pub use tree::{TREE_BYTES_MAX, default_tree, read_tree, tree_key, write_tree};
+pub use state::{STATE_BYTES_MAX, check_place, load_state, save_state, set_aside};
+pub use tree::{TREE_BYTES_MAX, default_tree, load_tree, read_tree, tree_key, write_tree};

@@ -12,8 +12,7 @@
 //! ```
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use forebay_sched::PolicyName;
@@ -21,6 +20,7 @@ use forebay_select::{Learned, Node, Tree};
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::file;
 use crate::tree::{number, tree_key};
 
 const FORMAT: &str = "forebay-state";
@@ -65,7 +65,8 @@ struct LearnedText {
 /// such section. `device_key` is any text that distinguishes devices.
 ///
 /// # Errors
-/// A file that cannot be read or is no state: delete it, and learning starts anew.
+/// [`Error::File`] if it cannot be read or is no regular file; [`Error::Text`] if it is no state:
+/// with [`set_aside`], learning starts anew.
 pub fn load_state(path: &Path, device_key: &str, tree: &Tree) -> Result<Vec<Learned>, Error> {
     let key = tree_key(tree);
     let sections = read_file(path)?;
@@ -78,8 +79,9 @@ pub fn load_state(path: &Path, device_key: &str, tree: &Tree) -> Result<Vec<Lear
 }
 
 /// Keeps what was learned on that device with that tree, in place of what the file has of them;
-/// other devices and trees stay, of all the 16 that were saved last. The file is replaced as a
-/// whole: whoever reads it sees the old one or the new one, also after a crash.
+/// other devices and trees stay, of all the 16 that were saved last. The file, or the one that a link
+/// leads to, is replaced as a whole: whoever reads it sees the old one or the new one, also after a
+/// crash.
 ///
 /// # Errors
 /// A device without a usable name, something learned that is none, or a file that cannot be read
@@ -123,7 +125,25 @@ pub fn save_state(
     let learned = learned.iter().map(text).collect();
     sections.push(Section { device: device_key.to_owned(), tree: key, learned });
     let too_many = sections.len().saturating_sub(SECTIONS_MAX);
-    replace(path, &write(&sections[too_many..]))
+    file::replace(path, &write(&sections[too_many..])).map_err(Error::file(path))
+}
+
+/// Whether a state can be saved there, so far as can be known before: a new file is made beside it,
+/// and goes again.
+///
+/// # Errors
+/// What the file system says, such as that the folder does not exist.
+pub fn check_place(path: &Path) -> Result<(), Error> {
+    file::is_replaceable(path).map_err(Error::file(path))
+}
+
+/// Renames a file that is no state, so that learning can start anew and nothing is lost: the new
+/// name, which ends in `.damaged`.
+///
+/// # Errors
+/// What the file system says.
+pub fn set_aside(path: &Path) -> Result<PathBuf, Error> {
+    file::set_aside(path).map_err(Error::file(path))
 }
 
 /// Whether it can be true of a selector with that tree.
@@ -135,42 +155,36 @@ fn is_sound(learned: &Learned, tree: &Tree) -> bool {
 
 fn learned(text: LearnedText, tree: &Tree) -> Result<Learned, Error> {
     let policy = text.policy.parse().map_err(|error| {
-        Error::text(format!("leaf {}: \"{}\": {error}; {DELETE}", text.leaf, text.policy))
+        Error::text(format!("leaf {}: \"{}\": {error}", text.leaf, text.policy))
     })?;
     let learned = Learned { leaf: text.leaf, policy, mean: text.mean, blocks: text.blocks };
     if !is_sound(&learned, tree) {
         return Err(Error::text(format!(
-            "leaf {}, {policy}: no leaf of the tree, or mean {} or blocks {} out of range; {DELETE}",
+            "leaf {}, {policy}: no leaf of the tree, or mean {} or blocks {} out of range",
             text.leaf, text.mean, text.blocks
         )));
     }
     Ok(learned)
 }
 
-const DELETE: &str = "delete the file to learn anew";
-
 /// All sections of a file; none if there is no file.
 fn read_file(path: &Path) -> Result<Vec<Section>, Error> {
-    let file = match File::open(path) {
+    let bytes = match file::read(path, STATE_BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        opened => opened.map_err(Error::file(path))?,
+        bytes => bytes.map_err(Error::file(path))?,
     };
-    let mut bytes = Vec::new();
-    file.take(STATE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Error::file(path))?;
     read(&bytes).map_err(|error| error.within(path))
 }
 
 fn read(bytes: &[u8]) -> Result<Vec<Section>, Error> {
     if bytes.len() as u64 > STATE_BYTES_MAX {
-        return Err(Error::text(format!(
-            "more than {STATE_BYTES_MAX} bytes, the most of a state; {DELETE}"
-        )));
+        return Err(Error::text(format!("more than {STATE_BYTES_MAX} bytes, the most of a state")));
     }
     let state: StateText = serde_json::from_slice(bytes)
-        .map_err(|error| Error::text(format!("not the JSON of a state: {error}; {DELETE}")))?;
+        .map_err(|error| Error::text(format!("not the JSON of a state: {error}")))?;
     if state.format != FORMAT || state.version != VERSION {
         return Err(Error::text(format!(
-            "format \"{}\" version {}; this program reads \"{FORMAT}\" version {VERSION}; {DELETE}",
+            "format \"{}\" version {}; this program reads \"{FORMAT}\" version {VERSION}",
             state.format, state.version
         )));
     }
@@ -199,36 +213,4 @@ fn write(sections: &[Section]) -> String {
     }
     text.push_str("]}\n");
     text
-}
-
-/// Replaces a file as a whole: written beside it, brought to the device, renamed over it.
-fn replace(path: &Path, text: &str) -> Result<(), Error> {
-    let next = beside(path);
-    let written = || -> io::Result<()> {
-        let mut file = File::create(&next)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&next, path)?;
-        // The new name is in the folder; only the folder's own sync makes it last.
-        File::open(folder(path))?.sync_all()
-    };
-    written().map_err(|source| {
-        // What is left of the attempt is of no use to anybody; that it cannot be removed is not the news.
-        let _ = fs::remove_file(&next);
-        Error::File { path: path.into(), source }
-    })
-}
-
-/// A name in the same folder that no other process uses.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    path.with_file_name(name)
-}
-
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
 }

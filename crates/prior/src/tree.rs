@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use forebay_sched::PolicyName;
@@ -19,6 +20,7 @@ use forebay_select::{FEATURES, Feature, Leaf, Node, Tree};
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::file;
 
 const FORMAT: &str = "forebay-tree";
 const VERSION: u32 = 1;
@@ -44,6 +46,16 @@ struct NodeText {
     policy: Option<String>,
     support: Option<u32>,
     log_speedups: Option<BTreeMap<String, f64>>,
+}
+
+/// A tree in a regular file.
+///
+/// # Errors
+/// A file that cannot be read, or is no tree; with its path.
+pub fn load_tree(path: &Path) -> Result<Tree, Error> {
+    let bytes = file::read(path, TREE_BYTES_MAX as u64).map_err(Error::file(path))?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::text("not UTF-8, as JSON is"));
+    text.and_then(|text| read_tree(&text)).map_err(|error| error.within(path))
 }
 
 /// Reads what [`write_tree`] writes.

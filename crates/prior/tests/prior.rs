@@ -2,8 +2,12 @@
 //! a message.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
-use forebay_prior::{Error, default_tree, load_state, read_tree, save_state, tree_key, write_tree};
+use forebay_prior::{
+    Error, check_place, default_tree, load_state, load_tree, read_tree, save_state, set_aside,
+    tree_key, write_tree,
+};
 use forebay_sched::PolicyName;
 use forebay_select::{FEATURES, Leaf, Learned, Node, Tree};
 use proptest::prelude::*;
@@ -15,8 +19,8 @@ fn leaf(policy: usize, speedups: Vec<f64>, support: u32) -> Node {
 
 /// A tree from a list: each entry turns the first leaf that is left into a question.
 fn trees() -> impl Strategy<Value = Tree> {
-    let number = -1e9..1e9f64;
-    let one = (0..FEATURES.len(), number.clone(), 0..8usize, prop::collection::vec(number, 0..9));
+    let speedups = prop::collection::vec(-20.0..20.0f64, 0..9);
+    let one = (0..FEATURES.len(), -1e9..1e9f64, 0..8usize, speedups);
     (prop::collection::vec(one, 0..20), any::<u32>()).prop_map(|(list, support)| {
         let mut nodes = vec![leaf(0, vec![], support)];
         for (index, (feature, threshold, policy, speedups)) in list.into_iter().enumerate() {
@@ -145,7 +149,7 @@ fn a_wrong_state_is_refused_and_stays_as_it_is() {
         r#"{{"format":"forebay-state","version":1,"sections":[{{"device":"disk","tree":"{key}","learned":[{{"leaf":7,"policy":"TO","mean":0.0,"blocks":1.0}}]}}]}}"#
     );
     fs::write(&path, &text).unwrap();
-    assert!(message(load_state(&path, "disk", &tree)).contains("delete the file"));
+    assert!(message(load_state(&path, "disk", &tree)).contains("leaf 7"));
     fs::write(&path, text.replace("\"version\":1", "\"version\":9")).unwrap();
     assert!(with("disk", &[]).contains("version 9"));
     assert!(fs::read_to_string(&path).unwrap().contains("\"version\":9"));
@@ -153,4 +157,57 @@ fn a_wrong_state_is_refused_and_stays_as_it_is() {
         message(save_state(&folder.path().join("no/state"), "disk", &tree, &[]))
             .contains("no/state")
     );
+}
+
+#[test]
+fn a_link_stays_one_and_what_it_leads_to_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, target) = (folder.path().join("link"), folder.path().join("deep/state"));
+    fs::create_dir(folder.path().join("deep")).unwrap();
+    symlink("deep/state", &link).unwrap();
+    let tree = default_tree();
+    // Names that others may know beforehand are in nobody's way.
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "mine").unwrap();
+    symlink(&victim, folder.path().join(format!("deep/state.{}.new", std::process::id()))).unwrap();
+    // First nothing is there, then a state is.
+    for device in ["a", "b"] {
+        check_place(&link).unwrap();
+        save_state(&link, device, &tree, &[]).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::symlink_metadata(&target).unwrap().is_file());
+        assert!(fs::read_to_string(&target).unwrap().contains(&format!("\"{device}\"")));
+    }
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    assert_eq!(fs::read_dir(folder.path().join("deep")).unwrap().count(), 2);
+    let aside = set_aside(&link).unwrap();
+    assert!(aside.to_str().unwrap().ends_with("deep/state.damaged") && aside.is_file());
+    assert_eq!(load_state(&link, "a", &tree).unwrap(), []);
+}
+
+#[test]
+fn a_place_where_no_state_can_be_is_told_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = message(check_place(&folder.path().join("no/state")));
+    assert!(missing.contains("no/state"), "{missing}");
+    check_place(&folder.path().join("state")).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    // A pipe would be waited for; this one has no end.
+    for path in ["/dev/zero", "/dev"].map(std::path::Path::new) {
+        let (tree, state) =
+            (message(load_tree(path)), message(load_state(path, "a", &default_tree())));
+        assert!(tree.contains("/dev") && tree.contains("regular"), "{tree}");
+        assert!(state.contains("/dev") && state.contains("regular"), "{state}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tree");
+    fs::write(&path, write_tree(&default_tree())).unwrap();
+    assert_eq!(load_tree(&path).unwrap(), *default_tree());
+    fs::write(&path, b"\xff").unwrap();
+    let wrong = message(load_tree(&path));
+    assert!(wrong.contains("UTF-8") && wrong.matches("/tree").count() == 1, "{wrong}");
 }
