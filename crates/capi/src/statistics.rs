@@ -124,6 +124,7 @@ fn reason(reason: SwitchReason) -> &'static str {
         SwitchReason::Kill => "kill",
         SwitchReason::LightLoad => "light-load",
         SwitchReason::Pinned => "pinned",
+        SwitchReason::Unwatched => "unwatched",
     }
 }
 

@@ -30,6 +30,7 @@ Reasons:
   kill        the policy before it was seen to hurt
   light-load  there is too little to order
   pinned      somebody said so, see forebay pin
+  unwatched   there are more classes than are watched; then it is TO
 
 Examples:
   forebay why unix:/run/fb.sock
@@ -170,6 +171,7 @@ fn because(reason: &str, policy: &str) -> String {
         "kill" => "the policy before it was seen to hurt".to_owned(),
         "light-load" => "there is too little to order".to_owned(),
         "pinned" => "pinned; forebay pin --release lets it be chosen".to_owned(),
+        "unwatched" => "there are more classes than are watched".to_owned(),
         other => other.to_owned(),
     }
 }

@@ -56,7 +56,8 @@ pub struct Choice {
     pub class: Option<String>,
     /// The policy.
     pub policy: String,
-    /// Why: `start`, `prior`, `explore`, `exploit`, `kill`, `light-load` or `pinned`.
+    /// Why: `start`, `prior`, `explore`, `exploit`, `kill`, `light-load`, `pinned` or
+    /// `unwatched`.
     pub reason: String,
     /// What somebody said is to be used.
     pub pinned: Option<String>,

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A request costs a few counters and the detector. Everything else happens at looks, 20 to 100 a
-//! second while something is under way. With classes there are at most 64 parts; where there are
-//! more, the part that was idle longest is forgotten, and begins anew when its class is back.
+//! second while something is under way. With classes there are at most 64 parts. Where there are more
+//! classes, the part goes that was idle longest, for at least a second; while none is, the classes
+//! without a part have TO, or what is pinned.
 
 pub(crate) mod load;
 mod part;
@@ -75,6 +76,8 @@ pub enum SwitchReason {
     LightLoad,
     /// Somebody said so.
     Pinned,
+    /// There are too many classes to watch this one: TO.
+    Unwatched,
 }
 
 /// Another policy is due.
@@ -187,33 +190,50 @@ impl Auto {
     /// The scheduler accepted a request.
     #[inline]
     pub fn submitted(&mut self, now: Timestamp, request: &Request) {
-        let part = self.part(request.class);
+        let part = if self.options.by_class {
+            let part = Part::Class(request.class);
+            let (start, stripe) = (self.start, self.options.stripe);
+            self.parts.of_class(now, request.class, || PartState::new(part, start, stripe))
+        } else {
+            Some(self.parts.first())
+        };
+        let Some(part) = part else { return self.submitted_unwatched(now, request.class) };
         part.submitted(now, request);
         let due = part.due();
         self.due = self.due.min(due);
+    }
+
+    #[cold]
+    fn submitted_unwatched(&mut self, now: Timestamp, class: ClassId) {
+        if self.parts.submitted_unwatched(now, class) {
+            self.due = Timestamp(0);
+        }
     }
 
     /// A batch of so many requests of a class was dispatched.
     #[inline]
     pub fn dispatched(&mut self, now: Timestamp, class: ClassId, requests: usize) {
         let requests = u32::try_from(requests).unwrap_or(u32::MAX);
-        self.part(class).load.dispatched(now, requests);
+        if let Some(load) = self.load(class) {
+            load.dispatched(now, requests);
+        }
     }
 
     /// A request ended after so many bytes, or was cancelled before it was dispatched.
     #[inline]
     pub fn ended(&mut self, now: Timestamp, request: &Request, moved: Bytes, was_dispatched: bool) {
-        self.part(request.class).load.ended(now, moved, was_dispatched);
+        if let Some(load) = self.load(request.class) {
+            load.ended(now, moved, was_dispatched);
+        }
     }
 
-    /// The part that a class is of; a new one if it was not met yet.
+    /// What is counted of a class, unless it is forgotten.
     #[inline]
-    fn part(&mut self, class: ClassId) -> &mut PartState {
+    fn load(&mut self, class: ClassId) -> Option<&mut load::Load> {
         if !self.options.by_class {
-            return self.parts.first();
+            return Some(&mut self.parts.first().load);
         }
-        let (start, stripe) = (self.start, self.options.stripe);
-        self.parts.of_class(class, || PartState::new(Part::Class(class), start, stripe))
+        self.parts.load(class)
     }
 
     /// Whether another policy is due now; to be asked until it says `None`, after completions and
@@ -225,6 +245,11 @@ impl Auto {
     }
 
     fn look(&mut self, now: Timestamp) -> Option<Switch> {
+        let (pinned, pins) = (self.pinned, &self.pins);
+        let switch = self.parts.settle(|class| pins.get(&class).copied().or(pinned));
+        if switch.is_some() {
+            return switch;
+        }
         let waits = Nanos(self.options.wait_max.0.saturating_mul(EPOCH_WAITS));
         for part in self.parts.iter_mut().filter(|part| part.due() <= now) {
             let look = Look {
@@ -262,7 +287,29 @@ impl Auto {
             (Part::Class(class), Some(policy)) => _ = self.pins.insert(class, policy),
             (Part::Class(class), None) => _ = self.pins.remove(&class),
         }
-        self.parts.iter_mut().for_each(PartState::hurry);
+        let pins = &self.pins;
+        let concerns = |of: Part| match (part, of) {
+            (Part::All, Part::Class(class)) => !pins.contains_key(&class),
+            (part, of) => part == of,
+        };
+        for state in self.parts.iter_mut() {
+            // It may be the policy that is there, built otherwise.
+            match policy.is_some() && concerns(state.part) {
+                true => state.announce(),
+                false => state.hurry(),
+            }
+        }
+        self.parts.unsettle(|class| concerns(Part::Class(class)));
+        self.due = Timestamp(0);
+    }
+
+    /// The scheduler was given its policies anew, built otherwise: everybody has
+    /// [`start`](Self::start), until the next [`decide`](Self::decide) says again what each is to
+    /// have. Policies wait at most `wait_max` from now on. What was learned stays.
+    pub fn rebuilt(&mut self, wait_max: Nanos) {
+        self.options.wait_max = wait_max;
+        self.parts.iter_mut().for_each(PartState::announce);
+        self.parts.unsettle_all();
         self.due = Timestamp(0);
     }
 
@@ -286,7 +333,18 @@ impl Auto {
             };
             report::why(part, pinned, &self.options, &self.memory, now)
         };
-        self.parts.iter().map(why).collect()
+        let unwatched = self.parts.unwatched().map(|(class, unwatched)| Why {
+            part: Part::Class(class),
+            policy: unwatched.policy.unwrap_or(self.start),
+            reason: unwatched.reason(),
+            pinned: self.pins.get(&class).copied().or(self.pinned),
+            pattern: None,
+            features: None,
+            leaf: None,
+            arms: Vec::new(),
+            switches: Vec::new(),
+        });
+        self.parts.iter().map(why).chain(unwatched).collect()
     }
 
     /// What was learned, to be kept; by leaf and arm.

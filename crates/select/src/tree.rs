@@ -35,7 +35,7 @@ pub struct Leaf {
     /// The policy to begin with.
     pub policy: PolicyName,
     /// Each policy's natural logarithm of its speed over TO's, the mean of the leaf's situations;
-    /// finite, and no policy twice.
+    /// at most [`Tree::LOG_SPEEDUP_MAX`] either way, and no policy twice.
     pub log_speedups: Vec<(PolicyName, f64)>,
     /// Training situations.
     pub support: u32,
@@ -59,10 +59,14 @@ impl Tree {
     pub const NODES_MAX: usize = 4096;
     /// Most questions on the way to a leaf.
     pub const DEPTH_MAX: usize = 64;
+    /// The most that is believed of a policy, either way: a speedup of some hundred millions. What is
+    /// made of it is finite too.
+    pub const LOG_SPEEDUP_MAX: f64 = 20.0;
 
     /// Of nodes; `None` unless every path from the first one ends at a leaf after at most
     /// [`DEPTH_MAX`](Self::DEPTH_MAX) questions, each node is reached exactly once, there are at
-    /// most [`NODES_MAX`](Self::NODES_MAX), and all numbers are finite.
+    /// most [`NODES_MAX`](Self::NODES_MAX), all thresholds are finite, and all logarithms of speedups
+    /// at most [`LOG_SPEEDUP_MAX`](Self::LOG_SPEEDUP_MAX) either way.
     pub fn new(nodes: Vec<Node>) -> Option<Self> {
         if nodes.len() > Self::NODES_MAX || !nodes.iter().all(Node::is_sound) {
             return None;
@@ -102,14 +106,14 @@ impl Tree {
 }
 
 impl Node {
-    /// Whether its numbers are finite and no policy is there twice.
+    /// Whether its numbers are in bounds and no policy is there twice.
     fn is_sound(&self) -> bool {
         match self {
             Self::Split { threshold, .. } => threshold.is_finite(),
             Self::Leaf(leaf) => {
                 leaf.log_speedups.iter().enumerate().all(|(index, (name, value))| {
                     let is_new = leaf.log_speedups[..index].iter().all(|(other, _)| other != name);
-                    value.is_finite() && is_new
+                    value.abs() <= Tree::LOG_SPEEDUP_MAX && is_new
                 })
             }
         }
@@ -168,6 +172,11 @@ mod tests {
         let twice = vec![(PolicyName::To, 0.0), (PolicyName::To, 0.0)];
         let twice = Leaf { policy: PolicyName::To, log_speedups: twice, support: 1 };
         assert_eq!(Tree::new(vec![Node::Leaf(twice)]), None);
+        for value in [1000.0, -1000.0, 20.1, f64::NAN, f64::INFINITY] {
+            let log_speedups = vec![(PolicyName::Sjf, value)];
+            let vast = Leaf { policy: PolicyName::Sjf, log_speedups, support: 1 };
+            assert_eq!(Tree::new(vec![Node::Leaf(vast)]), None, "{value}");
+        }
     }
 
     /// A chain of so many questions.

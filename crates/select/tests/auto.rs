@@ -84,7 +84,9 @@ fn play(auto: &mut Auto, calls: &[(u64, Call)]) -> Vec<Switch> {
                 auto.pin(part, policy.map(|policy| PolicyName::ALL[policy]));
             }
             Call::MayExplore(may) => auto.set_may_explore(may),
-            Call::Why => assert!(auto.why(now).len() <= 64),
+            Call::Why => {
+                assert!(auto.why(now).iter().filter(|why| why.pattern.is_some()).count() <= 64)
+            }
         }
     }
     said
@@ -193,4 +195,87 @@ fn with_nothing_to_gain_it_begins_with_to() {
     assert_eq!(Auto::new(options(&tree)).start(), PolicyName::To);
     let tree = stump(PolicyName::Sjf, &[(PolicyName::Sjf, 1.2)]);
     assert_eq!(Auto::new(options(&tree)).start(), PolicyName::Sjf);
+}
+
+/// What it says until it has nothing more to say.
+fn said(auto: &mut Auto, now: u64) -> Vec<Switch> {
+    std::iter::from_fn(|| auto.decide(Timestamp(now))).take(1000).collect()
+}
+
+#[test]
+fn classes_beyond_those_that_are_watched_have_to_or_what_is_pinned() {
+    const CLASSES: u32 = 128;
+    const WATCHED: usize = 64;
+    let tree = stump(PolicyName::Sjf, &[(PolicyName::Sjf, 1.5)]);
+    let mut auto = Auto::new(forebay_select::AutoOptions { by_class: true, ..options(&tree) });
+    assert_eq!(auto.start(), PolicyName::Sjf);
+    let of = |class: u32| request(class, 0, 0, 8192, true);
+    let class_of = |switch: &Switch| match switch.part {
+        Part::Class(class) => class.0,
+        Part::All => panic!("{switch:?} with classes"),
+    };
+    // Two rounds: classes do not take each other's parts away.
+    for now in [0, 1_000_000] {
+        for class in 0..CLASSES {
+            auto.submitted(Timestamp(now), &of(class));
+            auto.dispatched(Timestamp(now), ClassId(class), 1);
+        }
+    }
+    let to = said(&mut auto, 2_000_000);
+    assert_eq!(to.iter().map(class_of).collect::<Vec<_>>(), (64..CLASSES).collect::<Vec<_>>());
+    let is_safe = |switch: &Switch| switch.policy == PolicyName::To;
+    assert!(to.iter().all(|it| is_safe(it) && it.reason == SwitchReason::Unwatched), "{to:?}");
+    // A pin of all is for everybody, and one of a class goes before it.
+    auto.pin(Part::All, Some(PolicyName::Hbrr));
+    auto.pin(Part::Class(ClassId(100)), Some(PolicyName::Mlf));
+    let pinned = said(&mut auto, 3_000_000);
+    let mut classes: Vec<u32> = pinned.iter().map(class_of).collect();
+    classes.sort_unstable();
+    assert_eq!(classes, (0..CLASSES).collect::<Vec<_>>());
+    for switch in &pinned {
+        let own = class_of(switch) == 100;
+        let policy = if own { PolicyName::Mlf } else { PolicyName::Hbrr };
+        assert_eq!((switch.policy, switch.reason), (policy, SwitchReason::Pinned), "{switch:?}");
+    }
+    auto.pin(Part::All, None);
+    let released = said(&mut auto, 4_000_000);
+    assert_eq!(released.len(), CLASSES as usize - 1, "all but the one with a pin of its own");
+    assert!(released.iter().all(|switch| switch.reason != SwitchReason::Pinned));
+    let why = auto.why(Timestamp(4_000_000));
+    let is_unwatched = |reason| reason == SwitchReason::Unwatched;
+    assert_eq!(why.len(), CLASSES as usize);
+    assert_eq!(why.iter().filter(|it| is_unwatched(it.reason)).count(), WATCHED - 1);
+    let of_100 = why.iter().find(|it| it.part == Part::Class(ClassId(100))).unwrap();
+    assert_eq!((of_100.policy, of_100.pinned), (PolicyName::Mlf, Some(PolicyName::Mlf)));
+    // Once a class is idle, another one is watched in its place.
+    for _ in 0..2 {
+        auto.ended(Timestamp(5_000_000), &of(7), Bytes(8192), true);
+    }
+    auto.submitted(Timestamp(2_000_000_000), &of(99));
+    let moved = said(&mut auto, 2_000_000_000);
+    assert!(moved.iter().any(|it| class_of(it) == 7 && is_unwatched(it.reason)), "{moved:?}");
+    let is_watched = |class| {
+        let why = auto.why(Timestamp(2_000_000_000));
+        !is_unwatched(why.iter().find(|it| it.part == Part::Class(ClassId(class))).unwrap().reason)
+    };
+    assert!(is_watched(99) && !is_watched(7) && !is_watched(98));
+}
+
+#[test]
+fn a_pin_of_the_policy_in_force_is_said_for_it_may_be_built_otherwise() {
+    let tree = stump(PolicyName::Hbrr, &[(PolicyName::Hbrr, 1.5)]);
+    let mut auto = Auto::new(options(&tree));
+    assert_eq!(auto.start(), PolicyName::Hbrr);
+    auto.submitted(Timestamp(0), &request(0, 0, 0, 8192, true));
+    assert_eq!(said(&mut auto, 0), []);
+    let pinned = Switch { part: Part::All, policy: PolicyName::Hbrr, reason: SwitchReason::Pinned };
+    for _ in 0..2 {
+        auto.pin(Part::All, Some(PolicyName::Hbrr));
+        assert_eq!(said(&mut auto, 1), [pinned]);
+        assert_eq!(said(&mut auto, 1), []);
+    }
+    auto.pin(Part::All, None);
+    let released = said(&mut auto, 2);
+    assert_eq!(released.len(), 1);
+    assert_ne!(released[0].reason, SwitchReason::Pinned);
 }

@@ -191,6 +191,27 @@ fn what_was_learned_is_there_again_after_a_restart() {
     assert!(second.loss() < -0.10, "{} {:?}", second.loss(), second.switches);
 }
 
+#[test]
+fn policies_that_are_built_anew_lose_nothing_of_what_was_seen() {
+    let mut rig = rig(&hopeful());
+    rig.run(40, &constant(0.5, 0.5));
+    let now = forebay_units::Timestamp(rig.now);
+    let before = rig.auto.why(now).remove(0);
+    assert_eq!(rig.policy, To);
+    assert!(before.arms.iter().any(|arm| arm.quarantined_until.is_some()), "{before:?}");
+    rig.auto.rebuilt(forebay_units::Nanos::millis(5));
+    // What the scheduler was given.
+    rig.policy = rig.auto.start();
+    assert_eq!(rig.policy, Sjf);
+    rig.decide();
+    assert_eq!(rig.policy, To);
+    assert_eq!(rig.auto.why(now).remove(0).arms, before.arms);
+    // Neither is tried again while it is to be left alone.
+    let (times, begun) = (rig.times.clone(), rig.now);
+    rig.run(15, &constant(0.5, 0.5));
+    assert_eq!(rig.times[&To] - times[&To], rig.now - begun);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 

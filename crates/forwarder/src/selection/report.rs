@@ -100,5 +100,6 @@ fn word(reason: SwitchReason) -> &'static str {
         SwitchReason::Kill => "kill",
         SwitchReason::LightLoad => "light-load",
         SwitchReason::Pinned => "pinned",
+        SwitchReason::Unwatched => "unwatched",
     }
 }

@@ -67,6 +67,12 @@ impl Load {
         self.ended += 1;
     }
 
+    /// What is here, with nothing counted yet.
+    pub(crate) fn afresh(&self) -> Self {
+        let Self { now, queued, in_flight, merged, .. } = *self;
+        Self { now, queued, in_flight, merged, ..Self::default() }
+    }
+
     /// Requests that are here.
     pub(crate) fn outstanding(&self) -> u32 {
         self.queued + self.in_flight
