@@ -302,7 +302,9 @@ impl Engine {
     }
 
     fn launch(&mut self, now: Timestamp, mut io: Io, flight: Flight) {
-        let length = self.selection.is_some().then(|| self.length_of(&flight));
+        // While the store reads ahead the time of a call is not the device's for it.
+        let is_watched = self.selection.is_some() && !self.store.reads_ahead();
+        let length = is_watched.then(|| self.length_of(&flight));
         io.token = slotmap::Key::data(&self.flights.insert(flight)).as_ffi();
         if let (Some(selection), Some(length)) = (&mut self.selection, length) {
             selection.started(now, &io, length);
@@ -351,7 +353,8 @@ impl Engine {
         let flight = self.flights.remove(key).expect("a store finishes what it was given, once");
         let length = self.selection.is_some().then(|| self.length_of(&flight));
         if let (Some(selection), Some(length)) = (&mut self.selection, length) {
-            selection.finished(now, &io, io.outcome == Ok(Bytes(length)));
+            let is_whole = io.outcome == Ok(Bytes(length));
+            selection.finished(now, &io, is_whole && !self.store.reads_ahead());
         }
         match flight {
             Flight::Control(part) => self.control_done(now, part, io.outcome, events),

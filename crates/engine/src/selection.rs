@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use forebay_sched::ClassError;
 use forebay_sched::request::{Accepted, Request};
 use forebay_select::profile::{Dispatched, Refinement};
 use forebay_select::{Auto, DeviceProfile, Part, Switch, SwitchReason};
@@ -68,10 +69,10 @@ impl Selection {
         }
     }
 
-    /// It is back; `is_whole` if it moved all that it was to move.
-    pub(crate) fn finished(&mut self, now: Timestamp, io: &Io, is_whole: bool) {
+    /// It is back; `counts` if it moved all that it was to move, in the device's time.
+    pub(crate) fn finished(&mut self, now: Timestamp, io: &Io, counts: bool) {
         let Some(watched) = &mut self.watched else { return };
-        if let (Some(noted), true) = (watched.under_way.remove(&io.token), is_whole) {
+        if let (Some(noted), true) = (watched.under_way.remove(&io.token), counts) {
             watched.refinement.completed(now, noted);
         }
     }
@@ -143,8 +144,27 @@ impl Engine {
         self.selection = Some(Box::new(Selection::new(auto, base)));
     }
 
+    /// Has policies built as `base` says from now on, but for the policy itself, and wait at most
+    /// `wait_max`. What the selector has seen and learned stays. Nothing happens where nothing chooses.
+    ///
+    /// # Errors
+    /// The scheduler's; nothing has changed then.
+    pub fn rebuild(
+        &mut self,
+        now: Timestamp,
+        base: PolicyChoice,
+        wait_max: Nanos,
+    ) -> Result<(), ClassError> {
+        let Some(selection) = &mut self.selection else { return Ok(()) };
+        let base = PolicyChoice { policy: selection.auto.start(), ..base };
+        self.scheduler.adjust(now, &Adjustment::Policy(base))?;
+        selection.base = base;
+        selection.auto.rebuilt(wait_max);
+        Ok(())
+    }
+
     /// Keeps the device's profile in step with what batches of these directions take, and tells the
-    /// selector of it.
+    /// selector of it; not while the store [reads ahead](crate::store::Store::reads_ahead).
     pub fn refine(&mut self, profile: &DeviceProfile, directions: &'static [Direction]) {
         if let Some(selection) = &mut self.selection {
             selection.watched = Some(Watched {
@@ -176,6 +196,9 @@ impl Engine {
     /// chooses.
     pub fn pin(&mut self, part: Part, choice: Option<PolicyChoice>) {
         let Some(selection) = &mut self.selection else { return };
+        if selection.pinned.get(&part) == choice.as_ref() {
+            return;
+        }
         match choice {
             Some(choice) => drop(selection.pinned.insert(part, choice)),
             None => drop(selection.pinned.remove(&part)),

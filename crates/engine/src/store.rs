@@ -155,6 +155,12 @@ pub trait Store: Send {
         0
     }
 
+    /// Whether files that are open are read ahead of: what a call takes is not the device's time for
+    /// it then, because its bytes are here or on their way, or others are before them.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
     /// How many calls make sense in progress at once.
     fn depth_default(&self) -> usize;
 
@@ -197,6 +203,9 @@ impl<S: Store + ?Sized> Store for Box<S> {
     }
     fn arriving_count(&self) -> usize {
         (**self).arriving_count()
+    }
+    fn reads_ahead(&self) -> bool {
+        (**self).reads_ahead()
     }
     fn depth_default(&self) -> usize {
         (**self).depth_default()

@@ -1,5 +1,8 @@
 //! A selector beside the engine: when it is asked, and what it costs an engine that is idle.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use forebay_engine::store::{Attributes, Io, OpenHow, Opened, Store, StoreFile, Wake};
 use forebay_engine::{Action, Engine, FileKey, Options, Order, Origin, Ranges};
 use forebay_pool::Pool;
@@ -7,14 +10,17 @@ use forebay_sched::PolicyName;
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::policy::Limits;
 use forebay_sched::scheduler::SchedulerOptions;
-use forebay_select::{Auto, AutoOptions, DeviceProfile, Leaf, Node, Part, Tree};
-use forebay_trace::{PolicyChoice, Setup};
-use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, Nanos, Offset, Timestamp};
+use forebay_select::{Auto, AutoOptions, DeviceProfile, Feature, Leaf, Node, Part, Tree};
+use forebay_trace::{Header, PolicyChoice, Reader, Recorder, RecorderOptions, Setup, Summary};
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Direction, FileId};
+use forebay_units::{Nanos, Offset, Timestamp};
 use rustix::io::Errno;
 
-/// Finishes what it has once `until` has come.
+/// Finishes what it has once `until` has come, and `service` after it was started.
 struct Slow {
     until: Timestamp,
+    service: Nanos,
+    reads_ahead: Arc<AtomicBool>,
     started: Vec<Io>,
 }
 
@@ -29,8 +35,13 @@ impl Store for Slow {
     fn attributes(&mut self, _file: StoreFile) -> Result<Attributes, Errno> {
         Ok(Attributes::default())
     }
-    fn start(&mut self, _now: Timestamp, io: Io) {
+    fn start(&mut self, now: Timestamp, mut io: Io) {
+        io.outcome = Ok(Bytes(8192));
+        self.until = self.until.max(now + self.service);
         self.started.push(io);
+    }
+    fn reads_ahead(&self) -> bool {
+        self.reads_ahead.load(Ordering::Relaxed)
     }
     fn take_finished(&mut self, now: Timestamp, finished: &mut Vec<Io>) {
         if now >= self.until {
@@ -49,7 +60,22 @@ const SECOND: Timestamp = Timestamp(1_000_000_000);
 
 /// An engine whose store finishes nothing before a second has passed, and an open file.
 fn engine(is_auto: bool) -> (Engine, FileKey, PolicyChoice) {
-    let leaf = Leaf { policy: PolicyName::To, log_speedups: Vec::new(), support: 0 };
+    let store = Slow {
+        until: SECOND,
+        service: Nanos::ZERO,
+        reads_ahead: Arc::default(),
+        started: Vec::new(),
+    };
+    engine_before(store, PolicyName::To, is_auto)
+}
+
+/// The tree knows of one policy.
+fn engine_before(
+    store: Slow,
+    policy: PolicyName,
+    is_auto: bool,
+) -> (Engine, FileKey, PolicyChoice) {
+    let leaf = Leaf { policy, log_speedups: vec![(policy, 0.5)], support: 9 };
     let auto = Auto::new(AutoOptions {
         device: DeviceProfile::of_model(|_, _, _| Nanos::millis(1)),
         tree: Tree::new(vec![Node::Leaf(leaf)]).expect("one leaf is a tree").into(),
@@ -64,10 +90,9 @@ fn engine(is_auto: bool) -> (Engine, FileKey, PolicyChoice) {
         hbrr_quantum: HbrrQuantum::Ranges(8),
         classes: None,
     };
-    let store = Box::new(Slow { until: SECOND, started: Vec::new() });
     let pool = Pool::new(Bytes::mib(4)).expect("a pool");
     let options = Options { depth: 1, ..Options::default() };
-    let mut engine = Engine::new(options, setup.scheduler(), store, pool);
+    let mut engine = Engine::new(options, setup.scheduler(), Box::new(store), pool);
     if is_auto {
         engine.select(auto, setup.choice());
     }
@@ -76,16 +101,20 @@ fn engine(is_auto: bool) -> (Engine, FileKey, PolicyChoice) {
 }
 
 fn read(engine: &mut Engine, file: FileKey, tag: u64) {
+    read_at(engine, Timestamp(0), file, tag, tag * 8192);
+}
+
+fn read_at(engine: &mut Engine, now: Timestamp, file: FileKey, tag: u64, offset: u64) {
     let order = Order {
         origin: Origin { connection: 0, tag },
         client: ClientId(0),
         class: ClassId(0),
         file,
         action: Action::Read,
-        ranges: Ranges::One(ByteRange::new(Offset(tag * 8192), Bytes(8192))),
+        ranges: Ranges::One(ByteRange::new(Offset(offset), Bytes(8192))),
         eager: false,
     };
-    engine.submit(Timestamp(0), order, &mut Vec::new()).expect("the file is open");
+    engine.submit(now, order, &mut Vec::new()).expect("the file is open");
 }
 
 #[test]
@@ -138,4 +167,87 @@ fn a_pin_takes_what_waits_along_and_goes_with_the_next_turn() {
     let auto = engine.end_selection().expect("it chose");
     assert!(auto.why(now)[0].pinned == Some(PolicyName::Hbrr));
     assert!(engine.selector().is_none());
+}
+
+/// The policies that the scheduler was given, as a recording spells them.
+fn given(engine: &mut Engine) -> Vec<String> {
+    let (blocks, totals) = engine.end_record().expect("it is recorded").finish();
+    let mut trace = Header::default().to_bytes();
+    blocks.for_each(|mut block| trace.extend(block.seal()));
+    trace.extend(totals.to_bytes());
+    let summary = Summary::read(Reader::new(&trace).expect("it was just written"), 0);
+    summary.changes.into_iter().map(|change| change.value).collect()
+}
+
+#[test]
+fn a_pin_of_the_policy_in_force_with_another_quantum_is_carried_out() {
+    let store = Slow {
+        until: SECOND,
+        service: Nanos::ZERO,
+        reads_ahead: Arc::default(),
+        started: Vec::new(),
+    };
+    let (mut engine, file, choice) = engine_before(store, PolicyName::Hbrr, true);
+    engine.record(Recorder::new(RecorderOptions::default(), 0));
+    read(&mut engine, file, 0);
+    engine.turn(Timestamp(0), &mut Vec::new());
+    assert_eq!(engine.policy_name(), "HBRR");
+    let bytes = HbrrQuantum::Bytes(Bytes::mib(1));
+    for at in 1..4 {
+        // The same words again change nothing.
+        engine.pin(Part::All, Some(PolicyChoice { hbrr_quantum: bytes, ..choice }));
+        engine.turn(Timestamp(at), &mut Vec::new());
+    }
+    engine.pin(Part::All, Some(choice));
+    engine.turn(Timestamp(4), &mut Vec::new());
+    let given = given(&mut engine);
+    assert_eq!(given.len(), 2, "{given:?}");
+    assert!(given[0].contains("hbrr_bytes") && given[1].contains("hbrr_ranges"), "{given:?}");
+}
+
+#[test]
+fn policies_that_are_built_otherwise_are_given_again_and_nothing_is_forgotten() {
+    let (mut engine, file, choice) = engine(true);
+    read(&mut engine, file, 0);
+    engine.turn(Timestamp(0), &mut Vec::new());
+    engine.pin(Part::All, Some(PolicyChoice { policy: PolicyName::Mlf, ..choice }));
+    engine.turn(Timestamp(1), &mut Vec::new());
+    let before = engine.selector().expect("it chooses").why(Timestamp(1)).remove(0);
+    assert_eq!(before.switches.len(), 1);
+    engine.record(Recorder::new(RecorderOptions::default(), 0));
+    let limits = Limits { run_requests_max: 3, ..choice.limits };
+    let base = PolicyChoice { limits, ..choice };
+    engine.rebuild(Timestamp(2), base, Nanos::millis(1)).expect("there are no classes");
+    engine.pin(Part::All, Some(PolicyChoice { policy: PolicyName::Mlf, ..base }));
+    engine.turn(Timestamp(3), &mut Vec::new());
+    let after = engine.selector().expect("it still does").why(Timestamp(3)).remove(0);
+    assert_eq!((engine.policy_name(), after.switches[0]), ("MLF", before.switches[0]));
+    let given = given(&mut engine);
+    assert!(given.len() == 2 && given[1].contains("MLF"), "{given:?}");
+}
+
+/// What a selector takes the device for after 700 reads anywhere that took 20 ms each.
+fn ratio_after_reads(reads_ahead: bool) -> f64 {
+    let service = Nanos::millis(20);
+    let until = Timestamp(0);
+    let reads_ahead = Arc::new(AtomicBool::new(reads_ahead));
+    let store = Slow { until, service, reads_ahead, started: Vec::new() };
+    let (mut engine, file, _) = engine_before(store, PolicyName::To, true);
+    engine.refine(&DeviceProfile::of_model(|_, _, _| Nanos::millis(1)), &[Direction::Read]);
+    let mut now = Timestamp(0);
+    for tag in 0..700 {
+        read_at(&mut engine, now, file, tag, (tag * 7919 % 1009) << 20);
+        while engine.calls_count() > 0 {
+            engine.turn(now, &mut Vec::new());
+            now = now + service;
+        }
+    }
+    let why = engine.selector().expect("it chooses").why(now).remove(0);
+    why.features.expect("a pattern was seen").get(Feature::DeviceRatio)
+}
+
+#[test]
+fn the_profile_follows_what_reads_take_but_not_while_the_store_reads_ahead() {
+    let (ahead, alone) = (ratio_after_reads(true), ratio_after_reads(false));
+    assert!((ahead - 1.0).abs() < 1e-6 && alone > 3.0, "{ahead}, {alone}");
 }

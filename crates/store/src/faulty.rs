@@ -125,6 +125,10 @@ impl<S: Store> Store for Faulty<S> {
         self.inner.start(now, io);
     }
 
+    fn reads_ahead(&self) -> bool {
+        self.inner.reads_ahead()
+    }
+
     fn flush(&mut self) {
         self.inner.flush();
     }

@@ -292,6 +292,10 @@ impl Store for PosixStore {
         self.sweeps.arriving_count()
     }
 
+    fn reads_ahead(&self) -> bool {
+        self.sweeps.reads_ahead()
+    }
+
     fn depth_default(&self) -> usize {
         self.depth
     }

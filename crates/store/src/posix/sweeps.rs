@@ -55,6 +55,8 @@ pub(super) struct Sweeps {
     window_max: u64,
     by_id: HashMap<FileId, u32>,
     sweeps: Slab<Sweep>,
+    /// How many of them the kernel was asked for something of.
+    ahead_count: usize,
     devices: Slab<Device>,
     /// The tokens of reads that only wait for what is on its way.
     arriving: HashSet<u64>,
@@ -125,6 +127,7 @@ impl Sweeps {
             window_max: window_max.0,
             by_id: HashMap::new(),
             sweeps: Slab::default(),
+            ahead_count: 0,
             devices: Slab::default(),
             arriving: HashSet::new(),
             elsewhere: HashMap::new(),
@@ -161,6 +164,7 @@ impl Sweeps {
         if sweep.open_count > 0 {
             return;
         }
+        self.ahead_count -= usize::from(sweep.asked_bytes > 0);
         self.by_id.remove(&sweep.id);
         self.sweeps.remove(number);
         let device = self.devices.get_mut(at).expect("a sweep is on a device");
@@ -269,6 +273,11 @@ impl Sweeps {
         self.arriving.len()
     }
 
+    /// Whether the kernel was asked to read ahead in a file that is open.
+    pub(super) fn reads_ahead(&self) -> bool {
+        self.ahead_count > 0
+    }
+
     pub(super) fn counts(&self) -> Counts {
         self.counts
     }
@@ -303,6 +312,7 @@ impl Sweeps {
                 Some((piece, file)) => {
                     let bytes = piece.end - piece.start;
                     self.counts.ahead_bytes += bytes;
+                    self.ahead_count += usize::from(sweep.asked_bytes == 0);
                     sweep.asked_bytes += bytes;
                     device.turns.asks(number, bytes, sweep.asked_bytes);
                     device.since_pause += bytes;

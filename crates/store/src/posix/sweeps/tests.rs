@@ -161,6 +161,26 @@ fn a_file_that_is_closed_holds_nobody_up() {
 }
 
 #[test]
+fn it_reads_ahead_from_the_first_piece_until_the_file_is_closed() {
+    let mut rig = Rig::new(2);
+    rig.read(0, 32 * MIB);
+    rig.read(1, 16 * MIB);
+    assert!(!rig.sweeps.reads_ahead(), "nothing was asked for ahead");
+    rig.sweep(0);
+    assert!(rig.sweeps.reads_ahead());
+    while !rig.started.is_empty() {
+        rig.finish(0);
+    }
+    assert!(rig.sweeps.reads_ahead(), "bytes may be on their way, or here");
+    let other = rig.files.remove(1);
+    rig.sweeps.close(&other);
+    assert!(rig.sweeps.reads_ahead());
+    let file = rig.files.remove(0);
+    rig.sweeps.close(&file);
+    assert!(!rig.sweeps.reads_ahead());
+}
+
+#[test]
 fn whatever_is_read_one_piece_is_asked_for_at_a_time_and_every_read_ends() {
     let steps = proptest::collection::vec((0..3_usize, 0..64_u64, 0..8_u8, 0..16_usize), 1..400);
     proptest::proptest!(|(steps in steps)| {
