@@ -46,6 +46,7 @@ impl Storage {
 /// A selector, and what its policies are built with.
 pub struct Selection {
     auto: Auto,
+    storage: Storage,
     settings: PolicySettings,
 }
 
@@ -59,7 +60,7 @@ impl Selection {
             by_class: false,
             wait_max: settings.limits.wait_max,
         });
-        Self { auto, settings }
+        Self { auto, storage, settings }
     }
 
     /// The policy that it begins with.
@@ -67,9 +68,14 @@ impl Selection {
         self.auto.start()
     }
 
-    /// Begins with what another one has learned.
-    fn follow(&mut self, other: &Self) {
-        self.auto.restore(&other.auto.learned());
+    /// Goes on where another one stands: of other storage, with what it has learned.
+    fn follow(&mut self, other: &mut Self) {
+        if self.storage == other.storage {
+            core::mem::swap(&mut self.auto, &mut other.auto);
+            self.auto.rebuilt(self.settings.limits.wait_max);
+        } else {
+            self.auto.restore(&other.auto.learned());
+        }
     }
 
     /// A request was accepted.
@@ -123,8 +129,8 @@ impl Selection {
 
 impl Controller {
     /// Changes something at the scheduler as [`configure`](Self::configure) does and, unless that
-    /// answers `None`, has `selection` choose the policy from then on, for all classes together; with
-    /// what was learned so far. Without a selection the policy stays as `change` leaves it.
+    /// answers `None`, has `selection` choose the policy from then on, for all classes together; it
+    /// goes on where the one before stands. Without a selection the policy stays as `change` leaves it.
     /// `change` is to put the policy in charge that the selector begins with.
     ///
     /// # Errors
@@ -142,7 +148,7 @@ impl Controller {
             let changed =
                 locked.scheduler.change(now, key, value, |scheduler| change(scheduler, now));
             if changed.is_some() {
-                if let (Some(new), Some(old)) = (&mut selection, &locked.selection) {
+                if let (Some(new), Some(old)) = (&mut selection, &mut locked.selection) {
                     new.follow(old);
                 }
                 core::mem::swap(&mut locked.selection, &mut selection);
@@ -164,5 +170,43 @@ impl Controller {
             let selection = locked.selection.as_ref()?;
             selection.auto.why(now).into_iter().find(|why| why.part == Part::All)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_sched::Access;
+    use forebay_units::{ByteRange, ClassId, ClientId, FileIndex, Nanos, Offset};
+
+    use super::*;
+
+    #[test]
+    fn another_parameter_loses_nothing_of_what_was_seen_and_other_storage_does() {
+        let settings = PolicySettings::default();
+        let mut old = Selection::new(Storage::Disk, settings);
+        let mut now = Timestamp(0);
+        for number in 0..300 {
+            let request = Request {
+                tag: 0,
+                file: FileIndex(0),
+                access: Access::Read,
+                range: ByteRange::new(Offset(number * 8192), Bytes(8192)),
+                client: ClientId(0),
+                class: ClassId(0),
+            };
+            old.submitted(now, &request, true);
+            now = now + Nanos::millis(1);
+            old.ended(now, &request, Bytes(8192), true);
+            while old.auto.decide(now).is_some() {}
+        }
+        let has_pattern = |selection: &Selection| selection.auto.why(now)[0].pattern.is_some();
+        assert!(has_pattern(&old));
+        let mut other = Selection::new(Storage::Flash, settings);
+        other.follow(&mut old);
+        assert!(!has_pattern(&other) && has_pattern(&old));
+        let mut new = Selection::new(Storage::Disk, settings);
+        new.follow(&mut old);
+        assert!(has_pattern(&new));
+        assert!(new.auto.decide(now).is_some(), "it says what is to be built anew");
     }
 }
