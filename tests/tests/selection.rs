@@ -368,15 +368,64 @@ fn what_was_learned_is_there_after_a_restart() {
         let kept = load_state(&state, "modelled hdd-57", &tree).unwrap();
         assert!(kept.iter().any(|one| one.policy == PolicyName::Mlf), "{kept:?}");
     }
-    // A state that is none is told, with what to do.
+    // A state that is none is in nobody's way.
     std::fs::write(&state, "not a state").unwrap();
+    start().stop();
+    let aside = folder.path().join("state.json.damaged");
+    assert_eq!(std::fs::read(aside).unwrap(), b"not a state");
+    // A place where none can be is told, with what to do.
     let socket = folder.path().join("socket");
     let mut serve = forebay();
     serve.args(["serve", "--policy=auto", "--store=memory", "--listen-unix"]).arg(&socket);
-    let refused = finish(serve.arg("--select-state").arg(&state));
+    let refused = finish(serve.arg("--select-state").arg(folder.path().join("no/state")));
     assert_eq!(refused.status.code(), Some(1));
     let said = text(&refused.stderr);
-    assert!(said.contains("select.state") && said.contains("remove it"), "{said}");
+    assert!(said.contains("select.state") && said.contains("no/state"), "{said}");
+}
+
+#[test]
+fn a_profile_that_cannot_be_read_is_told_and_the_program_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("forebay"), "no folder of profiles").unwrap();
+    let mut run = forebay();
+    run.env("XDG_CACHE_HOME", folder.path()).args(["run", "--policy", "auto", "--", "true"]);
+    let output = finish(run.current_dir(folder.path()));
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("a profile that was found is not used"), "{said}");
+}
+
+#[test]
+fn a_profile_that_came_meanwhile_is_used_when_auto_is_put_in_charge_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profile.json");
+    let measured = |name: &str| {
+        let kinds = [("read", "sequential"), ("read", "random")];
+        let points = kinds.map(|(operation, order)| {
+            serde_json::json!({
+                "operation": operation, "order": order, "bytes": 4096, "ns": 1e5, "error": 0.1,
+                "runs": 3
+            })
+        });
+        let profile = serde_json::json!({
+            "version": 1, "device": { "key": name, "name": name, "is_rotating": null },
+            "measured_at": 1, "access": "direct", "span_bytes": 67_108_864, "points": points
+        });
+        std::fs::write(&path, profile.to_string()).unwrap();
+    };
+    measured("the first disk");
+    let running = Running::start(|settings| {
+        auto(settings);
+        settings.select.device = Some(path.clone());
+    });
+    let endpoint = running.endpoint(Through::Unix).to_string();
+    assert!(selection(&running.status()).device.contains("the first disk"));
+    measured("the second disk");
+    for policy in ["policy=to", "policy=auto"] {
+        assert!(command(&["set", &endpoint, policy]).status.success());
+    }
+    let device = selection(&running.status()).device.clone();
+    assert!(device.contains("the second disk"), "{device}");
 }
 
 #[test]

@@ -132,14 +132,7 @@ fn kept(args: &ProbeArgs) -> Result<Option<Record>, Failure> {
     if args.force || args.store.0.is_some() {
         return Ok(None);
     }
-    match load_record(&args.path) {
-        // What does not read is measured anew, as its message would say.
-        Err(error) if error.kind == ErrorKind::Corrupt => {
-            say(format_args!("forebay: {error}; measuring"));
-            Ok(None)
-        }
-        outcome => outcome.map_err(failure),
-    }
+    load_record(&args.path, |error| say(format_args!("forebay: {error}"))).map_err(failure)
 }
 
 fn measure(args: &ProbeArgs) -> Result<Record, Failure> {

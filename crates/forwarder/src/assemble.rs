@@ -36,6 +36,7 @@ pub(crate) struct Assembled {
     pub(crate) pool: Pool,
     /// What its selector was made of, under policy `auto`.
     pub(crate) selection: Option<Selection>,
+    pub(crate) is_rotating: Option<bool>,
 }
 
 /// The engine that the settings ask for, with all that belongs to it, and what its scheduler was
@@ -49,7 +50,8 @@ pub(crate) fn assemble(settings: &Settings) -> Result<(Assembled, Setup), Error>
     };
     let options =
         Options { depth, chunk_bytes: settings.session.chunk_bytes_max, ..Options::default() };
-    let mut setup = setup(settings)?;
+    let is_rotating = is_rotating(settings);
+    let mut setup = setup(settings, is_rotating)?;
     let selection = settings.is_auto().then(|| Selection::new(settings)).transpose()?;
     let auto = selection.as_ref().map(|selection| selection.auto(settings, setup.limits.wait_max));
     if let Some(auto) = &auto {
@@ -60,7 +62,7 @@ pub(crate) fn assemble(settings: &Settings) -> Result<(Assembled, Setup), Error>
     if let (Some(auto), Some(selection)) = (auto, &selection) {
         selection.begin(&mut engine, auto, setup.choice());
     }
-    Ok((Assembled { engine, pool, selection }, setup))
+    Ok((Assembled { engine, pool, selection, is_rotating }, setup))
 }
 
 fn pool(settings: &settings::Pool, session: &settings::Session) -> Result<Pool, Error> {
@@ -149,12 +151,16 @@ fn scheduler(settings: &Settings, setup: &Setup) -> Scheduler {
 }
 
 /// Classes with a policy of their own each, unless nothing is shared.
-fn classes(settings: &Settings, queue_requests_max: usize) -> Result<Option<ClassOptions>, Error> {
+fn classes(
+    settings: &Settings,
+    is_rotating: Option<bool>,
+    queue_requests_max: usize,
+) -> Result<Option<ClassOptions>, Error> {
     if settings.sharing.level == Level::None {
         return Ok(None);
     }
     Ok(Some(ClassOptions {
-        sharing: sharing(settings)?,
+        sharing: sharing(settings, is_rotating)?,
         classes_max: settings.sharing.class_count_max as usize * CLASS_PLACES,
         // What a class may have of the queue depends on what is free; the engine sees to it.
         class_requests_max: queue_requests_max,
@@ -163,7 +169,10 @@ fn classes(settings: &Settings, queue_requests_max: usize) -> Result<Option<Clas
 }
 
 /// How classes share: whose turn it is, and what a batch costs.
-pub(crate) fn sharing(settings: &Settings) -> Result<SharingSettings, Error> {
+pub(crate) fn sharing(
+    settings: &Settings,
+    is_rotating: Option<bool>,
+) -> Result<SharingSettings, Error> {
     let Sharing { discipline, cost, quantum_bytes, .. } = settings.sharing;
     let (cost, quantum) = match (cost, &settings.store.kind) {
         (Cost::Requests, _) => (CostModel::OPS, u64::from(settings.scheduler.run_requests_max)),
@@ -172,7 +181,7 @@ pub(crate) fn sharing(settings: &Settings) -> Result<SharingSettings, Error> {
             let time = profile.sequential_time(Direction::Read, quantum_bytes);
             (device_time(&profile), time.0.max(1))
         }
-        (Cost::Time, _) => (position_and_bytes(settings), quantum_bytes.0),
+        (Cost::Time, _) => (position_and_bytes(is_rotating), quantum_bytes.0),
         (Cost::Bytes, _) => (CostModel::BYTES, quantum_bytes.0),
     };
     let discipline = match discipline {
@@ -184,10 +193,8 @@ pub(crate) fn sharing(settings: &Settings) -> Result<SharingSettings, Error> {
 
 /// What a batch takes of a device that nobody has described, in the bytes that it could have moved
 /// meanwhile: a disk that turns moves about half a MiB in the time of a seek, others far less.
-fn position_and_bytes(settings: &Settings) -> CostModel {
-    let folder = settings.export.root.as_deref().unwrap_or(Path::new("."));
-    let seeks = settings.store.kind == StoreKind::Posix && is_rotating(folder) == Some(true);
-    let per_batch = if seeks { Bytes::kib(512) } else { Bytes::kib(64) };
+fn position_and_bytes(is_rotating: Option<bool>) -> CostModel {
+    let per_batch = if is_rotating == Some(true) { Bytes::kib(512) } else { Bytes::kib(64) };
     CostModel::both(Tariff { per_batch: per_batch.0, per_request: 0, per_mib: 1 << 20 })
 }
 
@@ -206,8 +213,8 @@ fn device_time(profile: &Profile) -> CostModel {
 }
 
 /// What the scheduler is made with. Under policy `auto` the policy is the selector's to say; until
-/// it does, it is TO.
-pub(crate) fn setup(settings: &Settings) -> Result<Setup, Error> {
+/// it does, it is TO. It is asked for while requests come, so it touches no file.
+pub(crate) fn setup(settings: &Settings, is_rotating: Option<bool>) -> Result<Setup, Error> {
     let given = &settings.scheduler;
     let is_by_bytes = given.policy == "hbrr-bytes";
     let policy: PolicyName = match given.policy.as_str() {
@@ -216,7 +223,7 @@ pub(crate) fn setup(settings: &Settings) -> Result<Setup, Error> {
         name => parse("scheduler.policy", name)?,
     };
     let guard: GuardMode = parse("scheduler.guard", &given.guard)?;
-    let wait_max = wait_effective(settings)?;
+    let wait_max = wait_effective(settings, is_rotating)?;
     let limits = Limits {
         run_bytes_max: given.run_bytes_max,
         run_requests_max: given.run_requests_max,
@@ -237,12 +244,12 @@ pub(crate) fn setup(settings: &Settings) -> Result<Setup, Error> {
         true => HbrrQuantum::Bytes(given.run_bytes_max),
         false => HbrrSettings::default().quantum,
     };
-    let classes = classes(settings, options.queue_requests_max)?;
+    let classes = classes(settings, is_rotating, options.queue_requests_max)?;
     Ok(Setup { policy, options, limits, hbrr_quantum, classes })
 }
 
 /// How long a policy may wait for a better batch: nothing where the device gains nothing from order.
-fn wait_effective(settings: &Settings) -> Result<Nanos, Error> {
+fn wait_effective(settings: &Settings, is_rotating: Option<bool>) -> Result<Nanos, Error> {
     let limit = settings.scheduler.wait_max;
     Ok(match &settings.store.kind {
         StoreKind::Memory => Nanos::ZERO,
@@ -255,16 +262,18 @@ fn wait_effective(settings: &Settings) -> Result<Nanos, Error> {
             )]
             Nanos((wait.0 as f64 * settings.store.time_scale) as u64)
         }
-        StoreKind::Posix => {
-            let folder = settings.export.root.as_deref().unwrap_or(Path::new("."));
-            if is_rotating(folder) == Some(false) { Nanos::ZERO } else { limit }
-        }
+        StoreKind::Posix if is_rotating == Some(false) => Nanos::ZERO,
+        StoreKind::Posix => limit,
     })
 }
 
-/// Whether the device that a folder is on rotates; `None` where the kernel does not know: network file
-/// systems, overlays, memory.
-fn is_rotating(folder: &Path) -> Option<bool> {
+/// Whether the device below the store rotates; `None` where the kernel does not know (network file
+/// systems, overlays, memory) or no device is below it.
+fn is_rotating(settings: &Settings) -> Option<bool> {
+    if settings.store.kind != StoreKind::Posix {
+        return None;
+    }
+    let folder = settings.export.root.as_deref().unwrap_or(Path::new("."));
     Identity::of(folder).ok()?.is_rotating
 }
 
@@ -273,4 +282,22 @@ where
     T: std::str::FromStr<Err: std::fmt::Display>,
 {
     text.parse().map_err(|error: T::Err| Error::Setting { key, text: format!("'{text}': {error}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_was_looked_at_is_not_looked_at_again() {
+        // Nothing could be found out about this folder.
+        let mut settings = Settings::default();
+        settings.store.kind = StoreKind::Posix;
+        settings.export.root = Some("/nonexistent".into());
+        let of = |is_rotating| setup(&settings, is_rotating).unwrap();
+        assert_eq!(of(Some(false)).limits.wait_max, Nanos::ZERO);
+        assert_eq!(of(Some(true)).limits.wait_max, settings.scheduler.wait_max);
+        let cost = |is_rotating| sharing(&settings, is_rotating).unwrap().cost;
+        assert_ne!(cost(Some(true)), cost(None));
+    }
 }

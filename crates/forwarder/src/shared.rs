@@ -48,8 +48,8 @@ const READ_SHARE: u64 = 8;
 
 impl Shared {
     pub(crate) fn new(assembled: Assembled, scratch_bytes: usize, settings: &Settings) -> Self {
-        let Assembled { engine, pool, selection } = assembled;
-        let sharing = Sharing::new(settings, selection);
+        let Assembled { engine, pool, selection, is_rotating } = assembled;
+        let sharing = Sharing::new(settings, selection, is_rotating);
         let options = engine.options();
         Self {
             sharing,

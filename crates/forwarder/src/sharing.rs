@@ -40,12 +40,19 @@ pub(crate) struct Sharing {
     file_names: Names,
     /// What policy `auto` is made of, if it has been in charge.
     selection: Option<Selection>,
+    /// Whether the device below the store does, as far as the kernel knows.
+    is_rotating: Option<bool>,
 }
 
 impl Sharing {
     /// As the settings say; nobody has been told yet.
-    pub(crate) fn new(settings: &Settings, selection: Option<Selection>) -> Self {
+    pub(crate) fn new(
+        settings: &Settings,
+        selection: Option<Selection>,
+        is_rotating: Option<bool>,
+    ) -> Self {
         Self {
+            is_rotating,
             classes: Classes::new(&settings.sharing, settings.classes.clone()),
             class_names: Names::new(settings.sharing.class_count_max),
             file_names: Names::new(settings.sharing.file_count_max),
@@ -122,13 +129,16 @@ impl Sharing {
         }
     }
 
-    /// Sees to what a selector needs, if there is to be one.
+    /// Sees to what a selector needs, if one is to be put in charge.
     fn prepare(&mut self, settings: &Settings) -> Result<(), String> {
-        if settings.is_auto() && self.selection.is_none() {
-            let made = Selection::new(settings).map_err(|error| error.to_string())?;
-            self.selection = Some(made);
+        if !settings.is_auto() || self.settings.is_auto() {
+            return Ok(());
         }
-        Ok(())
+        let made = match &mut self.selection {
+            Some(selection) => selection.renew(settings),
+            none => Selection::new(settings).map(|made| *none = Some(made)),
+        };
+        made.map_err(|error| error.to_string())
     }
 
     fn change(&mut self, engine: &mut Engine, now: Timestamp, settings: Settings) {
@@ -138,7 +148,7 @@ impl Sharing {
         }
         let new = &self.settings;
         if old.sharing != new.sharing
-            && let Some(sharing) = note(assemble::sharing(new))
+            && let Some(sharing) = note(assemble::sharing(new, self.is_rotating))
         {
             note(engine.adjust(now, &Adjustment::Sharing(sharing)));
         }
@@ -161,7 +171,9 @@ impl Sharing {
         if let (Some(selection), Some(auto)) = (&mut self.selection, engine.end_selection()) {
             selection.keep(&auto);
         }
-        let Some(mut setup) = note(assemble::setup(&self.settings)) else { return };
+        let Some(mut setup) = note(assemble::setup(&self.settings, self.is_rotating)) else {
+            return;
+        };
         let made = self.selection.as_ref().filter(|_| self.settings.is_auto());
         let auto = made.map(|made| made.auto(&self.settings, setup.limits.wait_max));
         if let Some(auto) = &auto {
@@ -183,7 +195,7 @@ impl Sharing {
     fn built(&self, policy: &str) -> Option<PolicyChoice> {
         let mut settings = self.settings.clone();
         policy.clone_into(&mut settings.scheduler.policy);
-        note(assemble::setup(&settings)).map(|setup| setup.choice())
+        note(assemble::setup(&settings, self.is_rotating)).map(|setup| setup.choice())
     }
 
     /// Tells the scheduler about a class.
@@ -271,7 +283,7 @@ fn keys_of_files(engine: &Engine) -> impl Iterator<Item = u64> {
 /// Says what could not be told: the settings were checked, so it is worth a look.
 fn note<T, E: std::fmt::Display>(result: Result<T, E>) -> Option<T> {
     if let Err(error) = &result {
-        crate::log::warn(format_args!("a share was not set: {error}"));
+        crate::log::warn(format_args!("what was set does not hold: {error}"));
     }
     result.ok()
 }

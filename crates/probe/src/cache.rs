@@ -5,16 +5,16 @@
 //! looks at root's.
 
 use std::env;
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::identity::Identity;
-use crate::record::{RECORD_BYTES_MAX, Record};
+use crate::record::{Record, read};
 
 const SYSTEM: &str = "/var/cache/forebay/devices";
 
@@ -62,25 +62,17 @@ impl Cache {
         let path = self.path_of(&record.device);
         let about = |error: io::Error| Error::failed(format!("{}: {error}", path.display()));
         let (directory_mode, mode) = if self.is_for_all { (0o755, 0o644) } else { (0o700, 0o600) };
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(directory_mode).create(&self.directory).map_err(about)?;
-        // Written beside it and renamed: a reader finds the old one or the new one.
-        let fresh = self.directory.join(format!(".new-{}", std::process::id()));
-        let _ = fs::remove_file(&fresh);
-        let mut options = OpenOptions::new();
-        let written = options
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&fresh)
-            .and_then(|mut file| {
-                file.set_permissions(Permissions::from_mode(mode))?;
-                file.write_all(record.encode().as_bytes())
-            })
-            .and_then(|()| fs::rename(&fresh, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&fresh);
-        }
+        create(&self.directory, directory_mode).map_err(about)?;
+        // Written beside it and renamed: a reader finds the old one or the new one. No other
+        // program has the name, also not on another machine that shares the directory.
+        let written = tempfile::Builder::new()
+            .prefix(".new-")
+            .tempfile_in(&self.directory)
+            .and_then(|mut fresh| {
+                fresh.as_file().set_permissions(Permissions::from_mode(mode))?;
+                fresh.write_all(record.encode().as_bytes())?;
+                fresh.persist(&path).map_err(|error| error.error)
+            });
         written.map_err(about)?;
         Ok(path)
     }
@@ -94,7 +86,10 @@ impl Cache {
         let bytes = match read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Error::failed(format!("{}: {error}", path.display()))),
+            Err(error) => {
+                let remedy = "make it readable, or set XDG_CACHE_HOME to another directory";
+                return Err(Error::failed(format!("{}: {error}; {remedy}", path.display())));
+            }
         };
         let record = Record::decode(&bytes).map_err(|error| {
             let remedy = "remove it, or measure again with forebay probe --force";
@@ -105,26 +100,47 @@ impl Cache {
     }
 }
 
-/// At most one byte more than a record may have.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(RECORD_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// Creates what is missing of a directory's path, with that mode whatever the umask says.
+fn create(directory: &Path, mode: u32) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = directory.parent() {
+        create(parent, mode)?;
+    }
+    match DirBuilder::new().mode(mode).create(directory) {
+        // Somebody else was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => Ok(()),
+        created => {
+            created.and_then(|()| fs::set_permissions(directory, Permissions::from_mode(mode)))
+        }
+    }
 }
 
-/// The record of the device that a path is on: this user's, or root's.
+/// The record of the device that a path is on: this user's, or root's. One that cannot be read is
+/// told to `unreadable`, and is as if it were not there.
 ///
 /// # Errors
-/// If the path does not exist, or there is a record that cannot be read.
-pub fn load_record(path: &Path) -> Result<Option<Record>, Error> {
+/// If the path does not exist.
+pub fn load_record(path: &Path, unreadable: impl FnMut(Error)) -> Result<Option<Record>, Error> {
     let device = Identity::of(path)?;
-    let own = match Cache::own() {
-        Ok(own) => own.load(&device)?,
-        // A daemon may have no home; root's records are there all the same.
-        Err(error) if error.kind == ErrorKind::Fix => None,
-        Err(error) => return Err(error),
-    };
-    own.map_or_else(|| Cache::of_system().load(&device), |record| Ok(Some(record)))
+    // A daemon may have no home; root's records are there all the same.
+    let own = Cache::own().ok().filter(|own| *own != Cache::of_system());
+    Ok(first(own.into_iter().chain([Cache::of_system()]), &device, unreadable))
+}
+
+/// The first record of a device that can be read.
+fn first(
+    caches: impl IntoIterator<Item = Cache>,
+    device: &Identity,
+    mut unreadable: impl FnMut(Error),
+) -> Option<Record> {
+    caches.into_iter().find_map(|cache| {
+        cache.load(device).unwrap_or_else(|error| {
+            unreadable(error);
+            None
+        })
+    })
 }
 
 #[cfg(test)]
@@ -134,6 +150,7 @@ mod tests {
     use forebay_units::{Bytes, Direction};
 
     use super::*;
+    use crate::error::ErrorKind;
     use crate::measure::Point;
     use crate::test_file::Access;
 
@@ -169,11 +186,38 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_record_may_be_read_by_all() {
+    fn a_shared_record_may_be_read_by_all_whatever_the_umask_is() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache { directory: folder.path().to_owned(), is_for_all: true };
-        let path = cache.save(&record("one", 100.0)).unwrap();
-        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o644);
+        let cache = Cache { directory: folder.path().join("a/b"), is_for_all: true };
+        let before = rustix::process::umask(0o077.into());
+        let saved = cache.save(&record("one", 100.0));
+        rustix::process::umask(before);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&saved.unwrap()), 0o644);
+        assert_eq!(["a", "a/b"].map(|name| mode(&folder.path().join(name))), [0o755; 2]);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_told_and_the_next_one_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = |name: &str| Cache { directory: folder.path().join(name), is_for_all: false };
+        let (damaged, blocked, good) = (cache("damaged"), cache("blocked"), cache("good"));
+        let one = record("one", 100.0);
+        good.save(&one).unwrap();
+        fs::write(damaged.save(&one).unwrap(), "{}").unwrap();
+        // What is no regular file is not waited for.
+        fs::create_dir_all(blocked.path_of(&one.device)).unwrap();
+        let mut told = Vec::new();
+        let all = [damaged.clone(), blocked.clone(), cache("missing"), good];
+        let found = first(all, &one.device, |error| told.push(error.to_string()));
+        assert_eq!(found, Some(one.clone()));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("damaged/disk-") && told[0].contains("--force"), "{told:?}");
+        assert!(
+            told[1].contains("blocked/disk-") && told[1].contains("XDG_CACHE_HOME"),
+            "{told:?}"
+        );
+        assert_eq!(first([damaged, blocked], &one.device, drop), None);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Which device a path is on: a key that stays the same over restarts and mounts.
 //!
 //! For a block device its number, model and serial number as `/sys/dev/block` has them (a partition
-//! is its disk); for any other file system what `/proc/self/mountinfo` says is mounted there.
+//! is its disk); for any other file system what `/proc/self/mountinfo` says is mounted there. What
+//! may be called the same on another machine is told apart by the machine: its users' homes, and so
+//! their records, may be shared.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -19,7 +21,7 @@ const TEXT_MAX: usize = 256;
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// What tells it from all others of this machine.
+    /// What tells it from all others, of this machine and of those that share its users' homes.
     pub key: String,
     /// What people call it.
     pub name: String,
@@ -27,16 +29,17 @@ pub struct Identity {
     pub is_rotating: Option<bool>,
 }
 
-/// What of a block device's attributes tells it from another one that has its number later.
-const MARKS: [&str; 8] = [
-    "device/model",
-    "device/serial",
-    "serial",
-    "wwid",
-    "device/wwid",
-    "dm/uuid",
-    "md/uuid",
-    "size",
+/// What of a block device's attributes tells it from another one that has its number later, and
+/// whether no device of another machine has the same.
+const MARKS: [(&str, bool); 8] = [
+    ("device/model", false),
+    ("device/serial", true),
+    ("serial", true),
+    ("wwid", true),
+    ("device/wwid", true),
+    ("dm/uuid", true),
+    ("md/uuid", true),
+    ("size", false),
 ];
 
 impl Identity {
@@ -62,10 +65,7 @@ impl Identity {
 
     /// The name of its file in a cache: what of its key a file name may have, and a sum of all of it.
     pub fn file_name(&self) -> String {
-        // FNV-1a (Fowler, Noll, Vo), 64 bits.
-        let sum = self.key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
-            (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+        let sum = sum(&self.key);
         let fits = |c: &char| c.is_ascii_alphanumeric();
         let head: String = self.name.chars().filter(fits).take(32).collect();
         format!("{head}-{sum:016x}.json")
@@ -75,16 +75,26 @@ impl Identity {
         let node = PathBuf::from(format!("/sys/dev/block/{}:{}", major(number), minor(number)));
         let node = node.canonicalize().ok()?;
         let disk = if node.join("partition").exists() { node.parent()?.to_owned() } else { node };
+        Self::of_disk(&disk, &machine())
+    }
+
+    /// Of a block device's directory in `/sys`.
+    fn of_disk(disk: &Path, machine: &str) -> Option<Self> {
         let read = |name: &str| {
             let text = fs::read_to_string(disk.join(name)).ok()?;
             Some(text.trim().to_owned()).filter(|text| !text.is_empty())
         };
         let kernel_name = disk.file_name()?.to_string_lossy().into_owned();
         let mut key = format!("block {}", read("dev")?);
-        for mark in MARKS {
+        let mut is_only_one = false;
+        for (mark, is_unique) in MARKS {
             if let Some(value) = read(mark) {
                 key.push_str(&format!(" {mark}={value}"));
+                is_only_one |= is_unique;
             }
+        }
+        if !is_only_one {
+            key.push_str(machine);
         }
         // A loop device is what it lies on; its number is the next one's tomorrow.
         if let Some(file) = read("loop/backing_file") {
@@ -104,8 +114,8 @@ impl Identity {
         let device = format!("{}:{}", major(number), minor(number));
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let Some(mount) = mounts.lines().find_map(|line| Mount::parse(line, &device)) else {
-            let key = format!("device {device}");
-            return Self { name: key.clone(), key, is_rotating: None };
+            let name = format!("device {device}");
+            return Self { key: format!("{name}{}", machine()), name, is_rotating: None };
         };
         // Btrfs has a number of its own and says which device it is on.
         let source = fs::metadata(mount.source).ok();
@@ -117,7 +127,7 @@ impl Identity {
         let key = if mount.source.contains([':', '/']) {
             format!("mount {} {}", mount.kind, mount.source)
         } else {
-            format!("mount {} {} {}", mount.kind, mount.source, mount.point)
+            format!("mount {} {} {}{}", mount.kind, mount.source, mount.point, machine())
         };
         let name = format!("{} {}", mount.kind, mount.source);
         Self { key: cut(key), name: cut(name), is_rotating: None }
@@ -145,6 +155,23 @@ impl<'a> Mount<'a> {
     }
 }
 
+/// This machine (`machine-id(5)`), as a part of a key; nothing if it has no name. The name itself is
+/// not to be told to everybody.
+fn machine() -> String {
+    let name = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    match name.trim() {
+        "" | "uninitialized" => String::new(),
+        name => format!(" machine={:016x}", sum(&format!("forebay {name}"))),
+    }
+}
+
+/// FNV-1a (Fowler, Noll, Vo), 64 bits.
+fn sum(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 fn cut(mut text: String) -> String {
     if let Some((at, _)) = text.char_indices().nth(TEXT_MAX) {
         text.truncate(at);
@@ -162,6 +189,23 @@ mod tests {
         let one = Identity::of(folder.path()).unwrap();
         assert_eq!(one, Identity::of(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap());
         assert!(!one.key.is_empty() && one.file_name().ends_with(".json"));
+    }
+
+    #[test]
+    fn a_disk_without_a_serial_number_is_its_machines() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        put("dev", "252:0\n");
+        put("size", "2048\n");
+        let keys =
+            || [" machine=1", " machine=2"].map(|it| Identity::of_disk(folder.path(), it).unwrap());
+        let [one, other] = keys();
+        assert_ne!(one.file_name(), other.file_name());
+        assert_eq!(one.key, "block 252:0 size=2048 machine=1");
+        put("serial", "S1\n");
+        let [one, other] = keys();
+        assert_eq!(one, other);
+        assert_eq!(one.key, "block 252:0 serial=S1 size=2048");
     }
 
     #[test]

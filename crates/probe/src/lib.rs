@@ -7,7 +7,7 @@
 //!            ─► Record              points, and the curves through them (a DeviceProfile) ─► Cache
 //! ```
 //!
-//! Whoever schedules asks [`load_for`], and where nothing was measured takes [`assumed`].
+//! Whoever schedules asks [`load_record`], and where nothing was measured takes [`assumed`].
 
 mod cache;
 mod clock;
@@ -20,10 +20,6 @@ mod probe;
 mod record;
 mod test_file;
 
-use std::path::Path;
-
-use forebay_select::DeviceProfile;
-
 pub use cache::{Cache, load_record};
 pub use clock::{Clock, RealClock};
 pub use error::{Error, ErrorKind};
@@ -35,11 +31,3 @@ pub use measure::{
 pub use probe::{BUDGET_MIN, ProbeOptions, probe};
 pub use record::{RECORD_BYTES_MAX, Record, operation};
 pub use test_file::Access;
-
-/// The profile of the device on which `path` is, if it was probed on this machine.
-///
-/// # Errors
-/// If the path does not exist, or there is a profile that cannot be read.
-pub fn load_for(path: &Path) -> Result<Option<DeviceProfile>, Error> {
-    Ok(load_record(path)?.map(|record| *record.profile()))
-}

@@ -3,6 +3,10 @@
 //! The format has a version. A reader takes no more than [`RECORD_BYTES_MAX`], and nothing that a
 //! device cannot be: what is wrong is named, and measuring again replaces it.
 
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
 use forebay_select::profile::{KNOTS_MAX, Knot};
 use forebay_select::{DeviceProfile, Order};
 use forebay_units::{Bytes, Direction};
@@ -78,6 +82,14 @@ impl Record {
         json.expect("numbers are finite and keys are text") + "\n"
     }
 
+    /// The one in a regular file.
+    ///
+    /// # Errors
+    /// What the file system says, or what is wrong with it; without the path.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        Self::decode(&read(path).map_err(|error| Error::failed(error.to_string()))?)
+    }
+
     /// Reads what [`encode`](Self::encode) wrote.
     ///
     /// # Errors
@@ -102,6 +114,17 @@ impl Record {
         let points = points?;
         Self::new(file.device, file.measured_at, access, Bytes(file.span_bytes), points)
     }
+}
+
+/// What a regular file holds: at most one byte more than a record may have.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // Whoever opens a pipe waits for a writer.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(RECORD_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[derive(Deserialize)]

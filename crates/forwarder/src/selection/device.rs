@@ -1,10 +1,8 @@
 //! The device in front of which a policy is chosen, as well as it is known before anything was moved.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
-use forebay_probe::{Identity, RECORD_BYTES_MAX, Record, assumed, load_record, of_model};
+use forebay_probe::{Identity, Record, assumed, load_record, of_model};
 use forebay_select::DeviceProfile;
 use forebay_units::Direction;
 
@@ -27,7 +25,7 @@ impl Device {
     /// The one that the settings name, or the best that is known.
     ///
     /// # Errors
-    /// A profile that cannot be read.
+    /// A profile that the settings name and that cannot be read.
     pub(crate) fn of(settings: &Settings) -> Result<Self, Error> {
         // Where the kernel's page cache is in between, only reads wait for the device.
         let refined: &[Direction] = match settings.store.kind {
@@ -36,7 +34,7 @@ impl Device {
             StoreKind::Memory => &[],
         };
         if let Some(path) = &settings.select.device {
-            let record = read(path).map_err(|text| Error::Setting {
+            let record = Record::load(path).map_err(|text| Error::Setting {
                 key: "select.device",
                 text: format!("{}: {text}; name a file that forebay probe wrote", path.display()),
             })?;
@@ -68,9 +66,13 @@ impl Device {
         }
     }
 
-    /// The device that a folder is on.
+    /// The device that a folder is on. Nobody asked for the profile that is found there, so one that
+    /// cannot be read is in nobody's way.
     fn beneath(folder: &Path, refined: &'static [Direction]) -> Result<Self, forebay_probe::Error> {
-        if let Some(record) = load_record(folder)? {
+        let unreadable = |error| {
+            crate::log::warn(format_args!("a profile that was found is not used: {error}"));
+        };
+        if let Some(record) = load_record(folder, unreadable)? {
             return Ok(Self::measured(&record, refined));
         }
         let device = Identity::of(folder)?;
@@ -96,20 +98,10 @@ impl Device {
     }
 }
 
-/// A profile in a file.
-fn read(path: &Path) -> Result<Record, String> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    // One byte too many is refused as such.
-    let read = file.take(RECORD_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|error| error.to_string())?;
-    Record::decode(&bytes).map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_probe::{Access, Point};
+    use forebay_probe::{Access, Point, RECORD_BYTES_MAX};
     use forebay_select::Order;
     use forebay_select::profile::Knot;
     use forebay_units::Bytes;
@@ -138,6 +130,10 @@ mod tests {
         settings.select.device = Some(path.clone());
         let error = Device::of(&settings).err().unwrap().to_string();
         assert!(error.contains("select.device") && error.contains("forebay probe"), "{error}");
+        settings.select.device = Some("/dev/zero".into());
+        let error = Device::of(&settings).err().unwrap().to_string();
+        assert!(error.contains("regular file"), "{error}");
+        settings.select.device = Some(path.clone());
         std::fs::write(&path, vec![b' '; RECORD_BYTES_MAX + 2]).unwrap();
         let error = Device::of(&settings).err().unwrap().to_string();
         assert!(error.contains("longer than"), "{error}");

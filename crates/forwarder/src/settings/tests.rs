@@ -203,7 +203,7 @@ fn names_are_read_in_upper_and_lower_case_and_kept_in_lower() {
 fn the_scheduler_has_a_place_for_every_class_that_may_be_asked_for() {
     let most = u32::try_from(forebay_sched::CLASSES_MAX / class::CLASS_PLACES).unwrap();
     let settings = from_toml(&format!("sharing.class_count_max = {most}")).unwrap();
-    let setup = crate::assemble::setup(&settings).unwrap();
+    let setup = crate::assemble::setup(&settings, None).unwrap();
     // It would panic if there were too many.
     drop(setup.scheduler());
     for beyond in [most + 1, 65_001, 65_536] {
