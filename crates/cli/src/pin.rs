@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use forebay_forwarder::settings::definition::{AUTO, NO_PIN};
+use forebay_forwarder::settings::definition::NO_PIN;
 
 use crate::asked::Asked;
 use crate::console::print;
@@ -13,7 +13,9 @@ const HELP: &str = "\
 A forwarder with policy auto chooses by itself; a pin overrides it until it is released or the
 forwarder ends. What is seen meanwhile is still shown by forebay why. A pin of a class goes before
 one of all. A class is named as forebay status shows it, USER/JOB, or JOB for that job of whatever
-user. The settings select.pin and classes.NAME.policy pin from the start.
+user; a name of which nothing is known yet is taken too. What is released is what was said under that
+name: a pin of all, or of a less exact name (JOB, default), holds again. The settings select.pin and
+classes.NAME.policy pin from the start.
 
 Examples:
   forebay pin unix:/run/fb.sock sjf
@@ -61,12 +63,10 @@ pub(crate) fn pin(args: PinArgs) -> Result<ExitCode, Failure> {
             ),
         ));
     }
+    let policy = policy.as_deref().unwrap_or(NO_PIN);
     let lines = match class {
-        None => asked.tell(&[&format!("pin={}", policy.as_deref().unwrap_or(NO_PIN))])?,
-        Some(class) => {
-            let policy = format!("policy={}", policy.as_deref().unwrap_or(AUTO));
-            asked.tell(&["class", &class, &policy])?
-        }
+        None => asked.tell(&[&format!("pin={policy}")])?,
+        Some(class) => asked.tell(&["class", &class, &format!("policy={policy}")])?,
     };
     print(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
     Ok(ExitCode::SUCCESS)

@@ -159,6 +159,19 @@ mod tests {
     }
 
     #[test]
+    fn a_pin_of_a_class_that_is_released_is_not_in_the_way_of_another_policy() {
+        let (settings, _) = changed(&Settings::default(), &["policy=auto"]).unwrap();
+        let (pinned, _) = changed(&settings, &["class", "a", "policy=sjf"]).unwrap();
+        let (released, _) = changed(&pinned, &["class", "a", "policy=none"]).unwrap();
+        assert_eq!(released.classes, settings.classes);
+        assert!(changed(&released, &["policy=sjf"]).is_ok());
+        // Who has a class chosen where nothing else is, is told the way out.
+        let (chosen, _) = changed(&settings, &["class", "a", "policy=auto"]).unwrap();
+        let error = changed(&chosen, &["policy=sjf"]).unwrap_err();
+        assert!(error.contains("classes.a.policy") && error.contains("none, "), "{error}");
+    }
+
+    #[test]
     fn without_classes_nothing_is_set_about_them() {
         let mut settings = Settings::default();
         settings.sharing.level = Level::None;

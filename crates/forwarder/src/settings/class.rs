@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::definition::POLICIES;
+use super::definition::{CLASS_POLICIES, NO_PIN};
 use super::value::{Kind, Value};
 
 /// The name whose settings hold for every class.
@@ -72,7 +72,8 @@ pub struct ClassSettings {
     pub reservation: Option<Ceiling>,
     /// What happens at a limit.
     pub at_limit: Option<AtLimit>,
-    /// The order within the class, one of [`POLICIES`]; else `scheduler.policy`.
+    /// The order within the class, one of [`POLICIES`](super::definition::POLICIES); else
+    /// `scheduler.policy`.
     pub policy: Option<String>,
 }
 
@@ -164,9 +165,9 @@ const KEYS: &[ClassKey] = &[
     },
     ClassKey {
         key: "policy",
-        kind: Kind::Choice(POLICIES),
-        about: "The order in which its requests leave; scheduler.policy if not said. Where that is auto: any other policy is pinned for the class, and auto chooses again. Not for users.",
-        write: |class, value| class.policy = Some(word(value)),
+        kind: Kind::Choice(CLASS_POLICIES),
+        about: "The order in which its requests leave; scheduler.policy if not said, and none takes back what was. Where that is auto: any other policy is pinned for the class, and auto has it chosen whatever less exact names say. Not for users.",
+        write: |class, value| class.policy = Some(word(value)).filter(|policy| policy != NO_PIN),
         read: |class| class.policy.clone().map(Value::Text),
     },
 ];
@@ -260,7 +261,10 @@ impl Classes {
         if name.starts_with(USER) && (changed.policy.is_some() || changed.reservation.is_some()) {
             return Err(ClassFault::new("for a user: weight, limits and at_limit only"));
         }
-        self.0.insert(name.to_owned(), changed);
+        match changed == ClassSettings::default() {
+            true => drop(self.0.remove(name)),
+            false => drop(self.0.insert(name.to_owned(), changed)),
+        }
         Ok(())
     }
 
@@ -458,6 +462,24 @@ mod tests {
         }
         assert_eq!(again, said);
         assert_eq!(again.of_job(1, "a b").policy.as_deref(), Some("sjf"));
+    }
+
+    #[test]
+    fn a_policy_that_is_taken_back_leaves_what_less_exact_names_say() {
+        let mut classes = classes(&[
+            ("default", "policy", "mlf"),
+            ("a", "policy", "sjf"),
+            ("b", "policy", "sjf"),
+            ("b", "weight", "2"),
+        ]);
+        for name in ["a", "b"] {
+            classes.set(name, "policy", "none").unwrap();
+            assert_eq!(classes.of_job(1, name).policy.as_deref(), Some("mlf"), "{name}");
+        }
+        classes.set("default", "policy", "None").unwrap();
+        assert_eq!(classes.of_job(1, "a").policy, None);
+        let names: Vec<&str> = classes.entries().map(|(name, _)| name).collect();
+        assert_eq!(names, ["b"], "a name without settings takes no place");
     }
 
     #[test]

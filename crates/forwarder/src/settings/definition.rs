@@ -15,8 +15,12 @@ pub const POLICIES: &[&str] =
 /// The policy that is another one, as fits what is seen.
 pub const AUTO: &str = "auto";
 
-/// That no policy is pinned.
+/// That no policy is pinned, and for a class, that none is said.
 pub const NO_PIN: &str = "none";
+
+/// What `policy` of a class takes.
+pub(super) const CLASS_POLICIES: &[&str] =
+    &[NO_PIN, AUTO, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "sw", "noop", "hbrr-bytes"];
 
 /// What `select.pin` takes.
 const PINS: &[&str] =

@@ -296,7 +296,7 @@ pub(super) fn faults_together(settings: &Settings) -> Vec<Fault> {
         }
         let choosing = |class: &ClassSettings| class.policy.as_deref() == Some(AUTO);
         for (name, _) in classes.entries().filter(|(_, class)| choosing(class)) {
-            let allowed = format!("one of the other policies, {REMEDY}");
+            let allowed = format!("{NO_PIN}, one of the other policies, {REMEDY}");
             fault(format!("{CLASSES}.{name}.policy"), AUTO.to_owned(), allowed);
         }
     }

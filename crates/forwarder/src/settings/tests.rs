@@ -233,4 +233,6 @@ fn what_can_be_pinned_are_the_policies() {
     assert_eq!(pins[0], definition::NO_PIN);
     assert_eq!(pins[1..], definition::POLICIES[1..]);
     assert_eq!(definition::POLICIES[0], definition::AUTO);
+    assert_eq!(definition::CLASS_POLICIES[0], definition::NO_PIN);
+    assert_eq!(&definition::CLASS_POLICIES[1..], definition::POLICIES);
 }
