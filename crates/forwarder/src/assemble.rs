@@ -36,6 +36,7 @@ pub(crate) struct Assembled {
     pub(crate) pool: Pool,
     /// What its selector was made of, under policy `auto`.
     pub(crate) selection: Option<Selection>,
+    /// Whether the device below its store rotates, as far as the kernel knows; asked once.
     pub(crate) is_rotating: Option<bool>,
 }
 
