@@ -107,6 +107,8 @@ fn why_tells_pattern_leaf_and_arms_of_each_class() {
         });
         drop(stopping);
     });
+    // A parameter that changes loses nothing of that.
+    assert!(command(&["set", &endpoint, "run_requests_max=32"]).status.success());
     let name = format!("{}/climate", rustix::process::getuid().as_raw());
     let told = text(&command(&["why", &endpoint, "--class", &name]).stdout);
     for part in ["modelled hdd-57", &name, "seen", "writes", "leaf", "speed over TO"] {
@@ -162,6 +164,9 @@ fn a_pin_holds_for_its_class_until_it_is_released() {
         wait_until("one pin is left", || are(None, Some("SJF")));
         pin(&["--release", "--class", "weather"]);
         wait_until("none is left", || are(None, None));
+        // What was released is in nobody's way.
+        let set = command(&["set", &endpoint, "policy=sjf"]);
+        assert!(set.status.success(), "{}", text(&set.stderr));
         drop(stopping);
     });
     // What is set for a class from the start is a pin too.

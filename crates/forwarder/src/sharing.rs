@@ -153,7 +153,12 @@ impl Sharing {
             note(engine.adjust(now, &Adjustment::Sharing(sharing)));
         }
         // A policy for all has taken the place of those that single classes had.
-        let changed = self.classes.change(new.classes.clone());
+        let mut changed = self.classes.change(new.classes.clone());
+        if !new.is_auto() && old.classes.entries().any(|(_, class)| class.policy.is_some()) {
+            // A class of which it was taken back has what all have.
+            let policy = &new.scheduler.policy;
+            changed.iter_mut().for_each(|told| _ = told.policy.get_or_insert(policy.clone()));
+        }
         let told = match old.scheduler != new.scheduler {
             true => self.classes.all_told(),
             false => changed,
@@ -165,9 +170,16 @@ impl Sharing {
         }
     }
 
-    /// Puts the policy in charge that the settings name. A selector begins anew with each change,
-    /// with what was learned.
+    /// Puts the policy in charge that the settings name. A selector that is in charge stays, with
+    /// all that it has seen; one that was goes on with what was learned.
     fn change_policy(&mut self, engine: &mut Engine, now: Timestamp) {
+        if self.settings.is_auto() && engine.selector().is_some() {
+            let Some(setup) = note(assemble::setup(&self.settings, self.is_rotating)) else {
+                return;
+            };
+            note(engine.rebuild(now, setup.choice(), setup.limits.wait_max));
+            return;
+        }
         if let (Some(selection), Some(auto)) = (&mut self.selection, engine.end_selection()) {
             selection.keep(&auto);
         }
