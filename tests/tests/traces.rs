@@ -7,6 +7,7 @@ use std::thread;
 
 use forebay_forwarder::Status;
 use forebay_forwarder::settings::{Level, Settings, StoreKind};
+use forebay_sched::PolicyName;
 use forebay_tests::{Client, Running, Through, finish, forebay, report};
 use forebay_trace::{Adjustment, Checker, End, Event, Lives, Reader, Setup, Workload};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -129,6 +130,10 @@ fn shared_by_jobs(trace: &Path, policy: &str, change: impl Fn(&Running)) -> Stat
     running.stop()
 }
 
+fn is_for_a_class(told: &Adjustment, policy: PolicyName) -> bool {
+    matches!(told, Adjustment::ClassPolicy(_, choice) if choice.policy == policy)
+}
+
 /// `forebay set` with these words.
 fn set(running: &Running, words: &[&str]) {
     let endpoint = running.endpoint(Through::Unix).to_string();
@@ -146,6 +151,7 @@ fn jobs_with_weights_a_limit_and_changes_while_they_run_replay_to_the_same_decis
             set(running, &["class", "weather", "policy=sjf", "limit_bytes_per_second=64MiB/s"]);
             set(running, &["discipline=drr", "cost=bytes"]);
             set(running, &["policy=hbrr", "run_requests_max=8"]);
+            set(running, &["class", "weather", "policy=none"]);
         });
         let bytes = std::fs::read(&path).expect("it was written");
         let reader = Reader::new(&bytes).expect("a trace");
@@ -174,7 +180,9 @@ fn jobs_with_weights_a_limit_and_changes_while_they_run_replay_to_the_same_decis
         for is_there in [
             |told: &Adjustment| matches!(told, Adjustment::Sharing(_)),
             |told: &Adjustment| matches!(told, Adjustment::Policy(_)),
-            |told: &Adjustment| matches!(told, Adjustment::ClassPolicy(..)),
+            |told: &Adjustment| is_for_a_class(told, PolicyName::Sjf),
+            // What is taken back at a class leaves what all have.
+            |told: &Adjustment| is_for_a_class(told, PolicyName::Hbrr),
         ] {
             assert!(told.iter().any(is_there), "{told:?}");
         }
