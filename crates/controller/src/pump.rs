@@ -128,15 +128,14 @@ impl Controller {
         loop {
             self.ring_timer(&locked, now);
             let is_quick = locked.turn_ns <= SLOW.0;
-            if !is_quick {
-                attending.end();
-            } else if locked.is_sought
+            let has_no_alarm = is_quick
+                && locked.is_sought
                 && decided == Decided::Dispatch
                 && self.dispatches_by_itself()
                 && !active.is_alarm
                 && attending.begin()
-                && !self.set_alarm(now + WATCH)
-            {
+                && !self.set_alarm(now + WATCH);
+            if !is_quick || has_no_alarm {
                 attending.end();
             }
             let more = locked.more_at(now);
