@@ -112,6 +112,12 @@ fn node((index, text): (usize, NodeText)) -> Result<Node, Error> {
                 if log_speedups.iter().any(|(other, _)| *other == policy) {
                     return Err(wrong(format!("\"log_speedups\" has {policy} twice")));
                 }
+                if value.abs() > Tree::LOG_SPEEDUP_MAX {
+                    return Err(wrong(format!(
+                        "\"log_speedups\" has {value} for {policy}; at most {} either way",
+                        Tree::LOG_SPEEDUP_MAX
+                    )));
+                }
                 log_speedups.push((policy, *value));
             }
             log_speedups.sort_by_key(|(policy, _)| *policy);

@@ -105,6 +105,10 @@ fn a_wrong_tree_is_refused_with_what_would_be_right() {
         )
         .contains("SJF twice")
     );
+    for speedup in ["1000.0", "-20.5"] {
+        let vast = r#"{"node": 0, "policy": "TO", "support": 1, "log_speedups": {"SJF": VALUE}}"#;
+        assert!(of(&vast.replace("VALUE", speedup)).contains("for SJF; at most 20"), "{speedup}");
+    }
     let split = r#"{"node": 0, "question": "colour", "less_than": 1.0, "yes": 1, "no": 2}"#;
     assert!(of(split).contains("known: is_read, files"));
     assert!(of(&format!(r#"{{"node": 0, "colour": 1, {to}}}"#)).contains("colour"));
