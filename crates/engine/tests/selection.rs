@@ -218,7 +218,6 @@ fn policies_that_are_built_otherwise_are_given_again_and_nothing_is_forgotten() 
     let limits = Limits { run_requests_max: 3, ..choice.limits };
     let base = PolicyChoice { limits, ..choice };
     engine.rebuild(Timestamp(2), base, Nanos::millis(1)).expect("there are no classes");
-    engine.pin(Part::All, Some(PolicyChoice { policy: PolicyName::Mlf, ..base }));
     engine.turn(Timestamp(3), &mut Vec::new());
     let after = engine.selector().expect("it still does").why(Timestamp(3)).remove(0);
     assert_eq!((engine.policy_name(), after.switches[0]), ("MLF", before.switches[0]));
