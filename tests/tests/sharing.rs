@@ -234,12 +234,12 @@ fn a_weight_that_is_set_live_holds_from_then_on() {
     let answer = set(&served, Through::Unix, &["class", "first", "weight=4"]);
     assert!(answer.status.success(), "{}", text(&answer.stderr));
     assert_eq!(text(&answer.stdout), "class first: weight = 4\n");
-    assert_ratio(race(&served, (&mut first, "first"), "second", 400), 4.0);
+    assert_ratio(race(&served, (&mut first, "first"), "second", 1000), 4.0);
     let status = served.status();
     assert_eq!(class(&status, &format!("{}/first", user())).settings["weight"], "4");
     let answer = set(&served, Through::Unix, &["policy=sjf"]);
     assert!(answer.status.success(), "{}", text(&answer.stderr));
-    assert_ratio(race(&served, (&mut first, "first"), "second", 400), 4.0);
+    assert_ratio(race(&served, (&mut first, "first"), "second", 1000), 4.0);
     assert_eq!(served.status().policy.to_lowercase(), "sjf");
 }
 

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// What any block may take, a debug build on a busy machine included.
 const LIMIT_SECONDS: &str = "400";
@@ -70,8 +71,12 @@ fn copy_files(from: &Path, to: &Path) {
     }
 }
 
+/// `make demo` may link the programs anew that the other commands use.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 #[test]
 fn the_commands_for_users_work() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     for name in ["docs", "scenarios"] {
         copy_files(&repository().join(name), &folder.path().join(name));
@@ -84,6 +89,7 @@ fn the_commands_for_users_work() {
 
 #[test]
 fn the_commands_for_the_repository_work() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let blocks: Vec<String> =
         blocks(&readme()).into_iter().filter(|block| is_make(block)).collect();
     assert_eq!(
