@@ -19,8 +19,9 @@ use rustix::io::Errno;
 use crate::error::Error;
 use crate::stop;
 
-/// Longer without a word is a hang.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Longer without a word is a hang. A process says a word when it has done all of its part: 128 MiB
+/// through a disk that seeks for every 8 KiB take more than a minute.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// How often it is looked whether the user wants an end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -46,6 +46,11 @@ impl Error {
         move |source| Self { kind: ErrorKind::Failed, context, source: Some(source) }
     }
 
+    /// The same error, of the case that it ended.
+    pub(crate) fn of(self, case: &str) -> Self {
+        Self { context: format!("{case}: {}", self.context), ..self }
+    }
+
     /// The same, for a file.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         Self::io(path.display().to_string())

@@ -52,9 +52,10 @@ pub(crate) fn run(
         stop::check()?;
         let case = &mut cases[idx];
         let workload = (case.workload)(WRITE_SEED + random.below(WRITE_SEED));
-        let measured = stage.run(&mut *case.peer, &workload)?;
         let words: Vec<String> = case.parameters.iter().map(|(_, value)| plain(value)).collect();
-        let line = format!("{}  {:5.1} MB/s", words.join("  "), measured.throughput());
+        let words = words.join("  ");
+        let measured = stage.run(&mut *case.peer, &workload).map_err(|error| error.of(&words))?;
+        let line = format!("{words}  {:5.1} MB/s", measured.throughput());
         track.case(case.expected_seconds, line);
         runs[idx].push(measured);
     }
