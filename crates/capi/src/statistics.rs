@@ -2,7 +2,7 @@
 
 use forebay_controller::Snapshot;
 use forebay_sched::ClassStats;
-use forebay_select::{ArmReport, FEATURES, Switch, SwitchReason, Why};
+use forebay_select::{ArmReport, FEATURES, Switch, Why};
 use forebay_stats::{Account, ClassAccount, Histogram, Ranked};
 use forebay_units::{Nanos, Timestamp};
 use serde_json::{Value, json};
@@ -101,31 +101,18 @@ fn selection(why: &Why, now: Timestamp) -> Value {
         json!({
             "ago_ns": now.0.saturating_sub(at.0),
             "policy": switch.policy.as_str(),
-            "reason": reason(switch.reason),
+            "reason": switch.reason.as_str(),
         })
     };
     json!({
         "policy": why.policy.as_str(),
-        "reason": reason(why.reason),
+        "reason": why.reason.as_str(),
         "features": features.map_or(Value::Null, Value::Object),
         "leaf": why.leaf.as_ref().map(|(index, _)| index),
         "path": why.leaf.as_ref().map(|(_, path)| path),
         "arms": why.arms.iter().map(arm).collect::<Vec<_>>(),
         "switches": why.switches.iter().map(switched).collect::<Vec<_>>(),
     })
-}
-
-fn reason(reason: SwitchReason) -> &'static str {
-    match reason {
-        SwitchReason::Start => "start",
-        SwitchReason::Prior => "prior",
-        SwitchReason::Explore => "explore",
-        SwitchReason::Exploit => "exploit",
-        SwitchReason::Kill => "kill",
-        SwitchReason::LightLoad => "light-load",
-        SwitchReason::Pinned => "pinned",
-        SwitchReason::Unwatched => "unwatched",
-    }
 }
 
 fn rows<V>(rows: &[Ranked<V>], value: impl Fn(&Ranked<V>) -> Value) -> Value {

@@ -80,6 +80,22 @@ pub enum SwitchReason {
     Unwatched,
 }
 
+impl SwitchReason {
+    /// As reports spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Prior => "prior",
+            Self::Explore => "explore",
+            Self::Exploit => "exploit",
+            Self::Kill => "kill",
+            Self::LightLoad => "light-load",
+            Self::Pinned => "pinned",
+            Self::Unwatched => "unwatched",
+        }
+    }
+}
+
 /// Another policy is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {

@@ -1,7 +1,7 @@
 //! What a selector says of itself, for the status.
 
 use forebay_select::{ArmReport, Auto, FEATURES, Part, Pattern, SizeClass, Spatiality};
-use forebay_select::{Switch, SwitchReason, Why};
+use forebay_select::{Switch, Why};
 use forebay_units::{Direction, Timestamp};
 
 use super::Selection;
@@ -21,7 +21,7 @@ impl Selection {
                 Part::Class(class) => Some(name(u64::from(class.0))),
             },
             policy: why.policy.to_string(),
-            reason: word(why.reason).to_owned(),
+            reason: why.reason.as_str().to_owned(),
             pinned: why.pinned.map(|policy| policy.to_string()),
             pattern: why.pattern.as_ref().map(pattern),
             features: why.features.map_or_else(Default::default, |features| {
@@ -86,20 +86,6 @@ fn noted(at: Timestamp, switch: &Switch, now: Timestamp) -> status::Switch {
     status::Switch {
         ago_ns: now.0.saturating_sub(at.0),
         policy: switch.policy.to_string(),
-        reason: word(switch.reason).to_owned(),
-    }
-}
-
-/// A reason as the status spells it.
-fn word(reason: SwitchReason) -> &'static str {
-    match reason {
-        SwitchReason::Start => "start",
-        SwitchReason::Prior => "prior",
-        SwitchReason::Explore => "explore",
-        SwitchReason::Exploit => "exploit",
-        SwitchReason::Kill => "kill",
-        SwitchReason::LightLoad => "light-load",
-        SwitchReason::Pinned => "pinned",
-        SwitchReason::Unwatched => "unwatched",
+        reason: switch.reason.as_str().to_owned(),
     }
 }
