@@ -20,3 +20,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         _ => Ok(()),
     }
 }
+
+/// A name that somebody else chose, without what would move the terminal's cursor.
+pub(crate) fn printable(name: &str) -> String {
+    name.replace(char::is_control, "?")
+}

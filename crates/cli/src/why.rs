@@ -9,7 +9,7 @@ use forebay_forwarder::status::{Arm, Choice, Pattern, Selection};
 
 use crate::asked::Asked;
 use crate::columns::Columns;
-use crate::console::print;
+use crate::console::{print, printable};
 use crate::failure::{Failure, USAGE};
 use crate::size::{Length, Size};
 
@@ -220,11 +220,6 @@ fn arms(arms: &[Arm], policy: &str) -> Columns {
         ]);
     }
     columns
-}
-
-/// A name without what would move the cursor: jobs may be called anything.
-fn printable(name: &str) -> String {
-    name.replace(char::is_control, "?")
 }
 
 #[cfg(test)]

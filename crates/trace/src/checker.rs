@@ -5,7 +5,7 @@
 //! the store had room, completions, cancellations, and each time it was asked. Decisions depend on
 //! nothing else, so the first difference is a change of behaviour, and its place is told.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -49,7 +49,7 @@ pub struct Checker {
     /// What is left of a batch that takes several events.
     rest: Vec<u64>,
     /// What the last call made ready and no event has told yet.
-    ready: Vec<u64>,
+    ready: VecDeque<u64>,
     decisions_count: u64,
 }
 
@@ -62,7 +62,7 @@ impl Checker {
             live: BTreeMap::new(),
             batch: Batch::new(),
             rest: Vec::new(),
-            ready: Vec::new(),
+            ready: VecDeque::new(),
             decisions_count: 0,
         }
     }
@@ -99,9 +99,9 @@ impl Checker {
                 Decision::Idle => Ok(()),
                 other => Err(format!("recorded nothing to do, now {other:?}")),
             },
-            Event::Ready { seq } => match self.ready.first() == Some(seq) {
+            Event::Ready { seq } => match self.ready.front() == Some(seq) {
                 true => {
-                    self.ready.remove(0);
+                    self.ready.pop_front();
                     Ok(())
                 }
                 false => Err(format!("recorded request {seq} as ready, now {:?}", self.ready)),

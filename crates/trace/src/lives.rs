@@ -1,6 +1,7 @@
 //! The lives of requests: what several events say about one request, put together.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use forebay_sched::Request;
 use forebay_units::{Bytes, Nanos, Timestamp};
@@ -93,7 +94,9 @@ impl Life {
 pub struct Lives {
     /// Names, and files told apart.
     pub catalog: Catalog,
-    open: BTreeMap<u64, Life>,
+    /// Not dispatched; apart from the others, so that a drain touches only what it ends.
+    waiting: BTreeMap<u64, Life>,
+    dispatched: BTreeMap<u64, Life>,
     batches_count: u64,
 }
 
@@ -109,7 +112,10 @@ impl Lives {
                 life.was_blocked = submit.fate == Fate::Blocked;
                 life.dispatched = (submit.fate == Fate::Bypassed).then_some(now);
                 match submit.seq {
-                    Some(seq) => _ = self.open.insert(seq, life),
+                    Some(seq) if life.dispatched.is_some() => {
+                        self.dispatched.insert(seq, life);
+                    }
+                    Some(seq) => _ = self.waiting.insert(seq, life),
                     None => {
                         (life.end, life.ended) = (End::Refused, Some(now));
                         ended(&self.catalog, &life);
@@ -124,37 +130,33 @@ impl Lives {
             }
             Event::Dispatch { members, continues, .. } => {
                 for seq in members.iter() {
-                    if let Some(life) = self.open.get_mut(&seq) {
-                        life.dispatched = Some(now);
-                        life.batch = Some(self.batches_count);
+                    if let Some(life) = self.waiting.remove(&seq) {
+                        let batch = Some(self.batches_count);
+                        self.dispatched
+                            .insert(seq, Life { dispatched: Some(now), batch, ..life });
                     }
                 }
                 self.batches_count += u64::from(!continues);
             }
             Event::Ready { seq } => {
-                if let Some(life) = self.open.get_mut(&seq) {
+                if let Some(life) = self.waiting.get_mut(&seq) {
                     life.ready = Some(now);
                 }
             }
             Event::Complete { seq, errno, moved } => {
-                if let Some(life) = self.open.remove(&seq) {
+                if let Some(life) = self.take_open(seq) {
                     let (end, ended_at) = (End::Completed, Some(now));
                     ended(&self.catalog, &Life { moved, errno, end, ended: ended_at, ..life });
                 }
             }
             Event::Cancel { seq } => {
-                if let Some(life) = self.open.remove(&seq) {
+                if let Some(life) = self.take_open(seq) {
                     let (end, ended_at) = (End::Cancelled, Some(now));
                     ended(&self.catalog, &Life { end, ended: ended_at, ..life });
                 }
             }
             Event::Drain => {
-                let (kept, drained): (BTreeMap<u64, Life>, BTreeMap<u64, Life>) =
-                    core::mem::take(&mut self.open)
-                        .into_iter()
-                        .partition(|(_, life)| life.dispatched.is_some());
-                self.open = kept;
-                for life in drained.into_values() {
+                for life in core::mem::take(&mut self.waiting).into_values() {
                     let (end, ended_at) = (End::Drained, Some(now));
                     ended(&self.catalog, &Life { end, ended: ended_at, ..life });
                 }
@@ -165,12 +167,18 @@ impl Lives {
 
     /// What has not ended when the trace does, or whose end the trace has lost, in order of arrival.
     pub fn open(&self) -> impl Iterator<Item = &Life> {
-        self.open.values()
+        let mut open: Vec<_> = self.waiting.iter().chain(&self.dispatched).collect();
+        open.sort_unstable_by_key(|(seq, _)| **seq);
+        open.into_iter().map(|(_, life)| life)
     }
 
     /// A request that has not ended.
     pub fn find(&self, seq: u64) -> Option<&Life> {
-        self.open.get(&seq)
+        self.waiting.get(&seq).or_else(|| self.dispatched.get(&seq))
+    }
+
+    fn take_open(&mut self, seq: u64) -> Option<Life> {
+        self.waiting.remove(&seq).or_else(|| self.dispatched.remove(&seq))
     }
 
     fn begin(&mut self, now: Timestamp, request: Request) -> Life {

@@ -121,7 +121,7 @@ impl Setup {
                     .ok_or_else(|| SetupError { key: SHARING, value: Some(format!("'{text}'")) })?,
             ),
         };
-        Ok(Self {
+        let setup = Self {
             classes,
             policy: take(header, POLICY)?,
             options: SchedulerOptions {
@@ -140,7 +140,17 @@ impl Setup {
                 wait_max: Nanos(take(header, WAIT)?),
             },
             hbrr_quantum,
-        })
+        };
+        match setup.choice().is_possible() {
+            true => Ok(setup),
+            false => {
+                let (key, value) = match hbrr_quantum {
+                    HbrrQuantum::Bytes(bytes) => (HBRR_BYTES, bytes.0),
+                    HbrrQuantum::Ranges(count) => (HBRR_RANGES, u64::from(count)),
+                };
+                Err(SetupError { key, value: Some(format!("'{value}'")) })
+            }
+        }
     }
 
     /// The policy.

@@ -275,6 +275,18 @@ fn a_header_of_a_version_without_sharing_is_one_of_a_scheduler_without_classes()
     assert!(error.contains("recorded.sharing = 'discipline=fair'"), "{error}");
 }
 
+#[test]
+fn a_header_with_an_impossible_quantum_is_refused_before_a_policy_is_made() {
+    let setup = setup(PolicyName::Hbrr, GuardMode::None, Bypass::Never);
+    for (key, value) in [("recorded.hbrr_ranges", "0"), ("recorded.hbrr_bytes", "1")] {
+        let mut header = Header { settings: setup.entries(), ..Header::default() };
+        header.settings.retain(|(key, _)| key != "recorded.hbrr_ranges");
+        header.settings.push((key.into(), value.into()));
+        let error = Setup::of(&header).unwrap_err().to_string();
+        assert!(error.contains(&format!("{key} = '{value}'")), "{error}");
+    }
+}
+
 proptest! {
     #[test]
     fn every_change_is_read_as_it_was_spelled(seed in any::<u64>()) {

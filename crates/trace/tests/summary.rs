@@ -2,7 +2,7 @@
 
 use forebay_sched::{Accepted, Access, Request, RequestId};
 use forebay_trace::{
-    Asked, Event, Fate, Header, Lives, Named, Pattern, Reader, Recorder, RecorderOptions, Submit,
+    Asked, Event, Fate, Header, Lives, Named, Pattern, Reader, Record, Recorder, RecorderOptions, Submit,
     Summary, csv_line,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Offset, Timestamp};
@@ -110,4 +110,27 @@ fn a_line_says_all_about_a_request() {
     );
     assert!(lines[3].starts_with(",2,client 2,") && lines[3].ends_with(",8,0,immediate"));
     assert!(lines[4].ends_with(",refused") && lines[5].ends_with(",0,0,open"), "{lines:?}");
+}
+
+/// Drains end what waits; what has been dispatched and never ends must not be gone through each
+/// time. If it were, these events would take hours.
+#[test]
+fn drains_cost_nothing_for_what_is_under_way() {
+    const COUNT: u64 = 100_000;
+    let mut lives = Lives::default();
+    let mut tell = |event| {
+        let record = Record { position: 0, time: Timestamp(0), event };
+        let mut ended = 0;
+        lives.take(&record, |_, _| ended += 1);
+        ended
+    };
+    let submit = |seq, fate| {
+        let request = request(0, Access::Read, 8 * seq);
+        Event::Submit(Submit { seq: Some(seq), request, has_room: true, fate })
+    };
+    (0..COUNT).for_each(|seq| _ = tell(submit(seq, Fate::Bypassed)));
+    assert_eq!(tell(submit(COUNT, Fate::Queued)), 0);
+    let drained: usize = (0..COUNT).map(|_| tell(Event::Drain)).sum();
+    assert_eq!((drained, lives.open().count()), (1, COUNT as usize));
+    assert!(lives.open().map(|life| life.seq).eq((0..COUNT).map(Some)));
 }

@@ -6,6 +6,7 @@ use forebay_forwarder::Status;
 use forebay_forwarder::status::{Account, Class, Times};
 
 use crate::columns::Columns;
+use crate::console::printable;
 use crate::size::{Length, Size};
 
 /// Classes and files that are shown; the JSON has more.
@@ -182,11 +183,6 @@ fn classes(span: &Span<'_>) -> Columns {
     }
     columns.note_left_out(rows.len().saturating_sub(CLASSES_MAX), "classes");
     columns
-}
-
-/// A name without what would move the cursor or break the line: files may be called anything.
-fn printable(name: &str) -> String {
-    name.replace(char::is_control, "?")
 }
 
 /// The name with what is set for it.

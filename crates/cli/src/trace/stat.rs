@@ -8,7 +8,7 @@ use forebay_trace::{Adjustment, Change, Pattern, Rows, Spread, Summary};
 
 use super::{read_file, reader};
 use crate::columns::Columns;
-use crate::console::{print, say};
+use crate::console::{print, printable, say};
 use crate::failure::{FAILED, Failure, USAGE};
 use crate::size::{Length, Size};
 
@@ -74,9 +74,9 @@ fn text(summary: &Summary, file_bytes: u64) -> String {
         Some(policy) => format!("{}, policy {policy}", summary.source),
         None => summary.source.clone(),
     };
-    line("recorded by", source);
+    line("recorded by", printable(&source));
     if let Some(sharing) = &summary.sharing {
-        line("sharing", words(sharing));
+        line("sharing", printable(&words(sharing)));
     }
     let per_event = file_bytes.checked_div(summary.events).unwrap_or(0);
     line(
@@ -134,7 +134,7 @@ fn text(summary: &Summary, file_bytes: u64) -> String {
         ),
     );
     for change in &summary.changes {
-        line("changed", changed(change));
+        line("changed", printable(&changed(change)));
     }
     let mut parts = vec![text, times(summary), order(summary), sizes(summary)];
     for (what, rows) in
@@ -220,7 +220,7 @@ fn heaviest(what: &str, rows: &Rows) -> String {
     let mut columns = Columns::new(&[what, "requests", "bytes", "mean", "max"]);
     for row in &rows.heaviest {
         columns.push([
-            row.name.clone(),
+            printable(&row.name),
             row.requests.to_string(),
             Size(row.bytes).to_string(),
             Length(row.latency_mean_ns).to_string(),
