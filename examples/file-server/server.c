@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <forebay.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 
 #define WORKERS 4
 #define FILES 64
+#define CLIENTS 1024
 
 /* A client. It lives until its thread and all its requests are done with it. */
 struct connection {
@@ -73,10 +75,11 @@ static int is_over;
 static pthread_mutex_t work_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_there = PTHREAD_COND_INITIALIZER;
 
-static struct connection *connections[1024];
-static unsigned connection_count;
-static pthread_t readers[1024];
+/* A client's place is free again when its reader has ended. */
+static struct connection *connections[CLIENTS];
+static unsigned reader_count;
 static pthread_mutex_t connections_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t reader_ended = PTHREAD_COND_INITIALIZER;
 
 static void fail(const char *what, int error)
 {
@@ -270,8 +273,42 @@ static void *reader(void *argument)
             answer(job, error);
     }
     shutdown(connection->socket, SHUT_RD);
+    pthread_mutex_lock(&connections_lock);
+    connections[connection->number] = NULL;
+    pthread_mutex_unlock(&connections_lock);
     leave(connection);
+    pthread_mutex_lock(&connections_lock);
+    reader_count--;
+    pthread_cond_signal(&reader_ended);
+    pthread_mutex_unlock(&connections_lock);
     return NULL;
+}
+
+/* Gives a client a place and a reader; -1 if there is none left. */
+static int serve(int socket)
+{
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return -1;
+    connection->socket = socket;
+    connection->users = 1; /* its reader */
+    pthread_mutex_init(&connection->lock, NULL);
+    pthread_mutex_lock(&connections_lock);
+    while (connection->number < CLIENTS && connections[connection->number])
+        connection->number++;
+    pthread_t thread;
+    int is_served = connection->number < CLIENTS && pthread_create(&thread, NULL, reader, connection) == 0;
+    if (is_served) {
+        pthread_detach(thread);
+        connections[connection->number] = connection;
+        reader_count++;
+    }
+    pthread_mutex_unlock(&connections_lock);
+    if (!is_served) {
+        pthread_mutex_destroy(&connection->lock);
+        free(connection);
+    }
+    return is_served ? 0 : -1;
 }
 
 static void *acceptor(void *argument)
@@ -279,23 +316,18 @@ static void *acceptor(void *argument)
     int listener = *(int *)argument;
     for (;;) {
         int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (socket < 0)
-            return NULL;
-        struct connection *connection = calloc(1, sizeof *connection);
-        pthread_mutex_lock(&connections_lock);
-        if (!connection || connection_count == 1024) {
-            pthread_mutex_unlock(&connections_lock);
-            free(connection);
-            close(socket);
-            continue;
+        if (socket >= 0) {
+            if (serve(socket) != 0) {
+                fprintf(stderr, "file-server: no room for another client\n");
+                close(socket);
+            }
+        } else if (errno == EINVAL) {
+            return NULL; /* shut down: the server ends */
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            /* Descriptors or memory are short; a client that leaves gives some back. */
+            perror("file-server: accept");
+            poll(NULL, 0, 100);
         }
-        connection->socket = socket;
-        connection->number = connection_count;
-        connection->users = 2; /* its reader, and the list below */
-        pthread_mutex_init(&connection->lock, NULL);
-        connections[connection_count] = connection;
-        pthread_create(&readers[connection_count++], NULL, reader, connection);
-        pthread_mutex_unlock(&connections_lock);
     }
 }
 
@@ -334,8 +366,10 @@ int main(int count, char **arguments)
         fail(arguments[1], errno);
     pthread_t accepting, workers[WORKERS];
     for (int i = 0; i < WORKERS; i++)
-        pthread_create(&workers[i], NULL, worker, NULL);
-    pthread_create(&accepting, NULL, acceptor, &listener);
+        if ((error = pthread_create(&workers[i], NULL, worker, NULL)) != 0)
+            fail("worker", error);
+    if ((error = pthread_create(&accepting, NULL, acceptor, &listener)) != 0)
+        fail("acceptor", error);
     puts("ready");
     fflush(stdout);
 
@@ -344,10 +378,13 @@ int main(int count, char **arguments)
     /* No more clients, no more requests; then what is there is done, then the rest goes away. */
     shutdown(listener, SHUT_RDWR);
     pthread_join(accepting, NULL);
-    for (unsigned i = 0; i < connection_count; i++) {
-        shutdown(connections[i]->socket, SHUT_RD);
-        pthread_join(readers[i], NULL);
-    }
+    pthread_mutex_lock(&connections_lock);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        if (connections[i])
+            shutdown(connections[i]->socket, SHUT_RD);
+    while (reader_count > 0)
+        pthread_cond_wait(&reader_ended, &connections_lock);
+    pthread_mutex_unlock(&connections_lock);
     error = forebay_drain(controller, -1);
     if (error < 0)
         fail("forebay_drain", error);
@@ -366,8 +403,6 @@ int main(int count, char **arguments)
     error = forebay_destroy(controller);
     if (error < 0)
         fail("forebay_destroy", error);
-    for (unsigned i = 0; i < connection_count; i++)
-        leave(connections[i]);
     for (unsigned i = 0; i < file_count; i++)
         close(files[i].descriptor);
     close(listener);

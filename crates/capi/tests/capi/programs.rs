@@ -125,6 +125,16 @@ fn the_file_server_serves_its_clients_and_merges_what_they_ask() {
     }
 }
 
+#[test]
+fn the_file_server_has_room_again_when_clients_have_left() {
+    let server = Server::start(&[], "TO");
+    // More than the 1,024 that it serves at a time.
+    for _ in 0..17 {
+        assert_eq!(server.client("64", "1"), "ok: 192 requests\n");
+    }
+    assert_eq!(server.end()["requests_completed"], 17 * 192);
+}
+
 /// Runs under valgrind's memory checker; a fault is a failure.
 const MEMCHECK: [&str; 5] = [
     "valgrind",
