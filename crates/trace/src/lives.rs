@@ -132,8 +132,7 @@ impl Lives {
                 for seq in members.iter() {
                     if let Some(life) = self.waiting.remove(&seq) {
                         let batch = Some(self.batches_count);
-                        self.dispatched
-                            .insert(seq, Life { dispatched: Some(now), batch, ..life });
+                        self.dispatched.insert(seq, Life { dispatched: Some(now), batch, ..life });
                     }
                 }
                 self.batches_count += u64::from(!continues);
