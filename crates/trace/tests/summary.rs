@@ -2,8 +2,8 @@
 
 use forebay_sched::{Accepted, Access, Request, RequestId};
 use forebay_trace::{
-    Asked, Event, Fate, Header, Lives, Named, Pattern, Reader, Record, Recorder, RecorderOptions, Submit,
-    Summary, csv_line,
+    Asked, Event, Fate, Header, Lives, Named, Pattern, Reader, Record, Recorder, RecorderOptions,
+    Submit, Summary, csv_line,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Offset, Timestamp};
 
