@@ -62,16 +62,22 @@ fn policies_from_outside_are_held_to_their_contract() {
 }
 
 #[test]
-fn a_program_links_with_the_static_library() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("errors");
-    let mut command = Command::new("gcc");
-    command.args(["-std=c11", "-pthread"]).args(STRICT);
-    command.arg("-I").arg(here().join("include")).arg("-o").arg(&program);
-    command.arg(here().join("tests/c/errors.c"));
-    // What the static library needs beside itself, as forebay.pc says under Libs.private.
-    run(command.arg(libraries().join("libforebay.a")).args(["-ldl", "-lm", "-lgcc_s"]));
-    assert_eq!(run(&mut Command::new(program)), "ok\n");
+fn a_program_links_with_the_static_library_as_the_manual_says() {
+    let pkg_config = std::fs::read_to_string(here().join("forebay.pc.in")).unwrap();
+    let private = pkg_config.lines().find_map(|line| line.strip_prefix("Libs.private: ")).unwrap();
+    let manual = std::fs::read_to_string(here().join("man/forebay.3")).unwrap();
+    assert!(manual.replace('\\', "").contains(&format!("libforebay.a {private}")), "{private}");
+    let alone = private.replace("-lgcc_s", "-lgcc_eh");
+    for (how, beside) in [("-pthread", private), ("-static", &alone)] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("errors");
+        let mut command = Command::new("gcc");
+        command.args(["-std=c11", how]).args(STRICT);
+        command.arg("-I").arg(here().join("include")).arg("-o").arg(&program);
+        command.arg(here().join("tests/c/errors.c")).arg(libraries().join("libforebay.a"));
+        run(command.args(beside.split(' ')));
+        assert_eq!(run(&mut Command::new(program)), "ok\n");
+    }
 }
 
 /// The file server, running.
