@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,12 +21,13 @@ static void on_batch(struct forebay *controller, const struct forebay_batch *bat
         forebay_complete(controller, batch->turns[i].ticket, (int64_t)batch->turns[i].length);
 }
 
-static struct forebay *make(void)
+static struct forebay *make(uint32_t delivery)
 {
     struct forebay_options options;
     struct forebay *controller;
     forebay_options_init(&options, sizeof options);
-    options.on_batch = on_batch;
+    options.delivery = delivery;
+    options.on_batch = delivery == FOREBAY_DELIVER_POLL ? NULL : on_batch;
     CHECK(forebay_create(&options, &controller) == 0);
     return controller;
 }
@@ -43,7 +45,7 @@ static void *busy(void *controller)
     return NULL;
 }
 
-static void child(struct forebay *controller)
+static void child(struct forebay *controller, struct forebay *polled)
 {
     struct forebay_request asked = { .file = { 1, 1 }, .length = 4096 };
     struct forebay_counters counters;
@@ -55,9 +57,17 @@ static void child(struct forebay *controller)
     CHECK(forebay_hint(controller, FOREBAY_HINT_NO_MORE, NULL, 0) == -ECHILD);
     CHECK(forebay_read_counters(controller, &counters, sizeof counters) == -ECHILD);
     CHECK(forebay_statistics(controller, NULL, 0) == -ECHILD);
+    CHECK(forebay_record(controller, "/dev/null", 1 << 20) == -ECHILD);
     CHECK(forebay_end_record(controller, NULL, NULL) == -ECHILD);
+    struct forebay_share share;
+    CHECK(forebay_share_init(&share, sizeof share) == 0);
+    CHECK(forebay_set_class(controller, 1, &share) == -ECHILD && forebay_set_group(controller, 1, &share) == -ECHILD);
     CHECK(forebay_destroy(controller) == -ECHILD);
-    struct forebay *own = make();
+    struct forebay_batch batch;
+    struct forebay_turn turns[4];
+    CHECK(forebay_poll(polled, &batch, turns, 4) == -ECHILD && forebay_descriptor(polled) == -ECHILD);
+    CHECK(forebay_submit(polled, &asked, NULL) == -ECHILD && forebay_destroy(polled) == -ECHILD);
+    struct forebay *own = make(FOREBAY_DELIVER_CALL_BACK);
     for (uint64_t number = 0; number < 100; number++)
         use(own, number);
     CHECK(forebay_drain(own, -1) == 0 && forebay_destroy(own) == 0);
@@ -66,7 +76,13 @@ static void child(struct forebay *controller)
 
 int main(void)
 {
-    struct forebay *controller = make();
+    struct forebay *controller = make(FOREBAY_DELIVER_CALL_BACK), *polled = make(FOREBAY_DELIVER_POLL);
+    use(polled, 0);
+    /* The parent's trace has a thread of its own, which no child has. */
+    char trace[] = "/tmp/forks-XXXXXX";
+    int descriptor = mkstemp(trace);
+    CHECK(descriptor >= 0 && close(descriptor) == 0);
+    CHECK(forebay_record(controller, trace, 1 << 20) == 0);
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, busy, controller);
@@ -74,14 +90,20 @@ int main(void)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0)
-            child(controller);
+            child(controller, polled);
         int status;
         CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     }
     is_over = 1;
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
+    uint64_t events;
+    CHECK(forebay_end_record(controller, &events, NULL) == 0 && events > 0 && unlink(trace) == 0);
     CHECK(forebay_drain(controller, -1) == 0 && forebay_destroy(controller) == 0);
+    struct forebay_batch batch;
+    struct forebay_turn turn;
+    CHECK(forebay_poll(polled, &batch, &turn, 1) == 1 && forebay_complete(polled, turn.ticket, 4096) == 0);
+    CHECK(forebay_destroy(polled) == 0);
     puts("ok");
     return 0;
 }
