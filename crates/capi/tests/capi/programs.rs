@@ -156,11 +156,9 @@ fn valgrind_finds_nothing_wrong_with_the_library_nor_with_the_example() {
     assert_eq!(server.client("2", "16"), "ok: 96 requests\n");
     assert_eq!(server.end()["requests_completed"], 96);
     // A forked child cannot give back what its parent's threads hold.
-    for (name, leaks, arguments) in [
-        ("errors", "full", &[][..]),
-        ("storm", "full", &["60"]),
-        ("forks", "no", &[]),
-    ] {
+    for (name, leaks, arguments) in
+        [("errors", "full", &[][..]), ("storm", "full", &["60"]), ("forks", "no", &[])]
+    {
         let (folder, program) = compile(name);
         let mut command = Command::new(MEMCHECK[0]);
         command.args(&MEMCHECK[1..]).arg(format!("--leak-check={leaks}"));
