@@ -212,7 +212,9 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
             leaf.open(at, key, value);
         } else {
             let path = self.descend(key);
-            self.split_leaf(&path, at, key, value);
+            if !self.lean_left(&path, at, key, value) {
+                self.split_leaf(&path, at, key, value);
+            }
         }
         self.grow();
         None
@@ -342,12 +344,44 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
         index
     }
 
+    /// Fills up the left neighbour of the full leaf at the end of `path` and enters the entry; whether
+    /// that neighbour had room. So queues that grow side by side, each at its own end, leave full leaves
+    /// behind them, not half-full ones.
+    fn lean_left(&mut self, path: &Path, at: usize, key: K, value: V) -> bool {
+        let Some((parent, slot)) = self.height.checked_sub(1).map(|level| path.steps[level]) else {
+            return false;
+        };
+        if slot == 0 {
+            return false;
+        }
+        let left_index = self.inners[parent as usize].children[slot - 1];
+        let (left, right) = pair(&mut self.leaves, left_index, path.leaf);
+        let room = CAP - left.len;
+        if room < MIN {
+            return false;
+        }
+        // A place is left for the entry if it belongs there.
+        let moved = if at < room { room - 1 } else { room };
+        let (start, end) = (left.len, left.len + moved);
+        left.keys[start..end].copy_from_slice(&right.keys[..moved]);
+        left.values[start..end].copy_from_slice(&right.values[..moved]);
+        right.keys.copy_within(moved.., 0);
+        right.values.copy_within(moved.., 0);
+        (left.len, right.len) = (end, CAP - moved);
+        match at < room {
+            true => left.open(start + at, key, value),
+            false => right.open(at - moved, key, value),
+        }
+        self.inners[parent as usize].keys[slot] = right.keys[0];
+        true
+    }
+
     /// Splits the full leaf at the end of `path` and puts the entry into the half it belongs to.
     fn split_leaf(&mut self, path: &Path, at: usize, key: K, value: V) {
         let right_index = self.new_leaf(key, value);
         let left_index = path.leaf;
         let (left, right) = pair(&mut self.leaves, left_index, right_index);
-        let cut = if at == CAP && left.next == NIL { CAP - MIN } else { CAP / 2 };
+        let cut = if at == CAP { CAP - MIN } else { CAP / 2 };
         right.keys[..CAP - cut].copy_from_slice(&left.keys[cut..]);
         right.values[..CAP - cut].copy_from_slice(&left.values[cut..]);
         (left.len, right.len) = (cut, CAP - cut);

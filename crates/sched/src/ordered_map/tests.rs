@@ -119,3 +119,14 @@ fn nothing_is_allocated_below_the_high_water_mark() {
     }
     assert_eq!((map.leaves.capacity(), map.inners.capacity()), room);
 }
+
+#[test]
+fn what_grows_at_many_places_in_turns_leaves_full_leaves_behind() {
+    let mut map = OrderedMap::new();
+    for k in 0..4_096u32 {
+        (0..32u32).for_each(|queue| assert_eq!(map.insert(queue << 16 | k, k), None));
+    }
+    map.check();
+    let per_leaf = map.len() / map.leaves.len();
+    assert!(per_leaf > CAP * 9 / 10, "{per_leaf} entries in a leaf of {CAP}");
+}
