@@ -93,6 +93,16 @@ impl Device {
         done
     }
 
+    /// When it would begin to work on a request: when the first member with a part of it is free.
+    pub fn begins(&self, arrival: Timestamp, position: u64, length: Bytes) -> Timestamp {
+        let start = position % self.profile.capacity().0;
+        let end = start.saturating_add(length.0);
+        let before = |idx: usize, at: u64| self.profile.bytes_of_member_before(idx, at);
+        let has_part = |(idx, _): &(usize, &Member)| before(*idx, start) < before(*idx, end);
+        let parts = self.members.iter().enumerate().filter(has_part);
+        parts.map(|(_, member)| member.busy_until.max(arrival)).min().unwrap_or(arrival)
+    }
+
     /// When the last of what was accepted so far is finished.
     pub fn busy_until(&self) -> Timestamp {
         self.busy_until
@@ -185,6 +195,21 @@ mod tests {
         // A request over three stripes takes as long as the member with two of them.
         assert_eq!(serve(&mut device, 200, 40, 30), 320);
         assert_eq!(device.busy_until(), Timestamp(320));
+    }
+
+    #[test]
+    fn a_request_begins_when_a_member_with_a_part_of_it_is_free() {
+        let mut device = Device::new(PAIR);
+        let begins = |device: &Device, arrival, position, length| {
+            device.begins(Timestamp(arrival), position, Bytes(length)).0
+        };
+        assert_eq!(begins(&device, 7, 0, 10), 7);
+        assert_eq!(serve(&mut device, 0, 0, 10), 110);
+        assert_eq!(begins(&device, 50, 20, 10), 110, "the first channel is at work");
+        assert_eq!(begins(&device, 50, 10, 10), 50, "the second one is not");
+        assert_eq!(begins(&device, 50, 0, 20), 50, "one of both is not");
+        assert_eq!(begins(&device, 200, 0, 10), 200);
+        assert_eq!(begins(&device, 50, 0, 0), 50);
     }
 
     #[test]

@@ -24,21 +24,31 @@ pub struct SeekCurve {
 
 impl SeekCurve {
     /// The curve through a data sheet's three times: to the next track, on average over random
-    /// pairs of places, and over the whole `stroke` (all the disk's bytes).
+    /// pairs of places, and over the whole `stroke` (all the disk's bytes); see [`Self::through`].
     ///
     /// # Panics
-    /// If no `w` in `[0, 1]` gives that average, which is between `min` + 1/3 and `min` + 8/15 of
-    /// `max - min`, or if the stroke is empty; in a constant the build fails.
+    /// If there is none; in a constant the build fails.
     pub const fn fitted(min: Nanos, average: Nanos, max: Nanos, stroke: Bytes) -> Self {
-        assert!(min.0 < max.0 && average.0 > min.0 && stroke.0 > 0);
+        match Self::through(min, average, max, stroke) {
+            Some(curve) => curve,
+            None => panic!("no curve of this form has these seek times"),
+        }
+    }
+
+    /// The same, or none: if no `w` in `[0, 1]` gives that average, which is between `min` + 1/3
+    /// and `min` + 8/15 of `max - min`, or if the stroke is empty.
+    pub const fn through(min: Nanos, average: Nanos, max: Nanos, stroke: Bytes) -> Option<Self> {
+        if min.0 >= max.0 || average.0 <= min.0 || average.0 >= max.0 || stroke.0 == 0 {
+            return None;
+        }
         // Over random pairs the mean of x is 1/3 and that of sqrt(x) is 8/15, hence
         // average = min + (max - min)(1/3 + w/5).
         let average_share =
             (((average.0 - min.0) as u128 * ONE as u128) / (max.0 - min.0) as u128) as u64;
-        assert!(average_share >= ONE / 3, "the average seek is too short for this curve");
-        let weight = (average_share - ONE / 3) * 5;
-        assert!(weight <= ONE, "the average seek is too long for this curve");
-        Self { min, max, weight, stroke }
+        if average_share < ONE / 3 || (average_share - ONE / 3) * 5 > ONE {
+            return None;
+        }
+        Some(Self { min, max, weight: (average_share - ONE / 3) * 5, stroke })
     }
 
     /// All the disk's bytes, as a distance.
@@ -104,6 +114,20 @@ mod tests {
             pairs += 1000 - step;
         }
         assert!((sum / pairs).abs_diff(8_500_000) < 20_000, "{}", sum / pairs);
+    }
+
+    #[test]
+    fn an_average_that_no_curve_has_is_none() {
+        let through = |average| {
+            SeekCurve::through(Nanos::millis(1), Nanos(average), Nanos::millis(16), STROKE)
+        };
+        assert!(through(6_000_001).is_some() && through(8_999_999).is_some());
+        assert!(through(5_999_000).is_none() && through(9_001_000).is_none());
+        let through = |min, max, stroke| {
+            SeekCurve::through(Nanos::millis(min), Nanos::millis(8), Nanos::millis(max), stroke)
+        };
+        assert!(through(9, 17, STROKE).is_none() && through(1, 7, STROKE).is_none());
+        assert!(through(1, 17, Bytes(0)).is_none());
     }
 
     #[test]

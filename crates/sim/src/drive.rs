@@ -12,6 +12,15 @@ use crate::noise::Noise;
 /// The model's time at the simulation's start: far from zero, so that noise cannot take it below.
 const START: u64 = 1 << 60;
 
+/// When a device works on a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    /// Its first member that has a part of it begins.
+    pub(crate) begun: Timestamp,
+    /// Its last one is finished.
+    pub(crate) done: Timestamp,
+}
+
 /// A device at work.
 #[derive(Debug)]
 pub(crate) struct Drive {
@@ -34,20 +43,21 @@ impl Drive {
         }
     }
 
-    /// When a request that arrives now is finished.
+    /// When a request that arrives now is begun and finished.
     pub(crate) fn serve(
         &mut self,
         now: Timestamp,
         direction: Direction,
         position: u64,
         length: Bytes,
-    ) -> Timestamp {
+    ) -> Service {
         if length == Bytes::ZERO {
-            return now;
+            return Service { begun: now, done: now };
         }
         let start = now.max(self.stalled_until);
         let arrival = Timestamp(START.saturating_add(start.0).saturating_add_signed(-self.drift));
         let was_busy_until = self.device.busy_until().max(arrival);
+        let begun = self.simulated(self.device.begins(arrival, position, length)).max(start);
         let done = self.device.serve(arrival, direction, position, length);
         let service = done - was_busy_until;
         let noisy = self.noise.applied(service);
@@ -55,7 +65,12 @@ impl Drive {
         self.drift = self.drift.saturating_add(signed(noisy) - signed(service));
         self.busy += noisy;
         // At the end of time, where the model's stands still, nothing is finished before it begins.
-        Timestamp(done.0.saturating_add_signed(self.drift).saturating_sub(START)).max(start)
+        Service { begun, done: self.simulated(done).max(begun) }
+    }
+
+    /// A time of the model in the simulation's.
+    fn simulated(&self, at: Timestamp) -> Timestamp {
+        Timestamp(at.0.saturating_add_signed(self.drift).saturating_sub(START))
     }
 
     /// Starts nothing for a while.
@@ -85,7 +100,7 @@ mod tests {
 
     fn sequential(drive: &mut Drive, count: u64) -> Timestamp {
         (0..count).fold(Timestamp(0), |now, block| {
-            drive.serve(now, Direction::Read, block << 20, Bytes::mib(1))
+            drive.serve(now, Direction::Read, block << 20, Bytes::mib(1)).done
         })
     }
 
@@ -97,7 +112,7 @@ mod tests {
             let arrival = Timestamp(block * 1000);
             let expected = device.serve(arrival, Direction::Read, block << 16, Bytes::kib(64));
             assert_eq!(
-                drive.serve(arrival, Direction::Read, block << 16, Bytes::kib(64)),
+                drive.serve(arrival, Direction::Read, block << 16, Bytes::kib(64)).done,
                 expected
             );
         }
@@ -111,7 +126,8 @@ mod tests {
         assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
         for at in 0..1000 {
             let now = Timestamp(at * 20_000_000_000);
-            assert!(noisy.serve(now, Direction::Write, (at * 7_919) << 16, Bytes(512)) > now);
+            let served = noisy.serve(now, Direction::Write, (at * 7_919) << 16, Bytes(512));
+            assert!(served.begun >= now && served.done > served.begun);
         }
     }
 
@@ -120,7 +136,7 @@ mod tests {
         for percent in [0, 40] {
             let mut drive = drive(percent);
             for now in [Timestamp(u64::MAX - 5), Timestamp(u64::MAX)] {
-                assert!(drive.serve(now, Direction::Read, 1 << 40, Bytes::mib(1)) >= now);
+                assert!(drive.serve(now, Direction::Read, 1 << 40, Bytes::mib(1)).done >= now);
             }
         }
     }
@@ -129,8 +145,23 @@ mod tests {
     fn a_stall_delays_what_comes_during_it() {
         let mut drive = drive(0);
         drive.stall(Timestamp(0), Nanos::secs(1));
-        assert!(
-            drive.serve(Timestamp(5), Direction::Read, 0, Bytes(512)) > Timestamp(1_000_000_000)
-        );
+        let served = drive.serve(Timestamp(5), Direction::Read, 0, Bytes(512));
+        assert_eq!(served.begun, Timestamp(1_000_000_000));
+        assert!(served.done > served.begun);
+    }
+
+    #[test]
+    fn a_request_begins_when_the_one_before_it_is_finished() {
+        for percent in [0, 40] {
+            let mut drive = drive(percent);
+            let mut last = Timestamp(0);
+            for block in 0..50 {
+                // All of them come at the beginning.
+                let served =
+                    drive.serve(Timestamp(0), Direction::Read, (block * 7_919) << 16, Bytes(512));
+                assert_eq!(served.begun, last);
+                last = served.done;
+            }
+        }
     }
 }

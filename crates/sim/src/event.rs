@@ -28,6 +28,8 @@ pub(crate) enum Event {
     Stall(u32),
     /// A client vanishes.
     Vanish(u32),
+    /// Schedulers share in another way from now on.
+    Adjust(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

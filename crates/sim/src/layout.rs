@@ -49,7 +49,7 @@ pub(crate) struct Pieces {
     servers_done: u32,
     /// Where the next piece starts on the present server; its first byte there if `None`.
     position: Option<Offset>,
-    /// To every server, whole: what concerns a file and not its bytes.
+    /// To every server, in one piece: what concerns a file and not its bytes.
     is_broadcast: bool,
 }
 
@@ -71,11 +71,11 @@ impl Pieces {
         while self.servers_done < layout.servers {
             let server =
                 ((first + u64::from(self.servers_done)) % u64::from(layout.servers)) as u32;
+            let whole = layout.on_server(server, self.range);
             if self.is_broadcast {
                 self.servers_done += 1;
-                return Some((server, self.range));
+                return Some((server, whole));
             }
-            let whole = layout.on_server(server, self.range);
             let start = self.position.unwrap_or(whole.start);
             if start >= whole.end {
                 (self.servers_done, self.position) = (self.servers_done + 1, None);
@@ -160,6 +160,22 @@ mod tests {
                 assert_eq!(sum, length);
             }
         }
+    }
+
+    #[test]
+    fn what_concerns_a_file_goes_to_every_server_with_what_it_has_of_it() {
+        let layout = Layout { servers: 3, stripe: Bytes(10), transfer: None };
+        let pieces = |range| {
+            let mut pieces = Pieces::broadcast(range);
+            core::iter::from_fn(|| pieces.next(&layout)).collect::<Vec<_>>()
+        };
+        // From byte 45 on: the second server has 10 to 19 and 40 to 49 of the file.
+        let rest = pieces(ByteRange::from_start(Offset(45)));
+        let starts: Vec<_> = rest.iter().map(|(server, range)| (*server, range.start.0)).collect();
+        assert_eq!(starts, [(1, 15), (2, 10), (0, 20)]);
+        let last = layout.on_server(1, ByteRange::new(Offset(45), Bytes(1)));
+        assert!(rest[0].1.intersects(last), "it meets what it is about");
+        assert_eq!(pieces(ByteRange::default()).len(), 3, "a sync has no bytes");
     }
 
     #[test]

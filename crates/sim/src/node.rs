@@ -31,6 +31,8 @@ pub(crate) enum Input {
     Cancel(u32, RequestId),
     /// The policy wanted to be asked again.
     Ask,
+    /// The scheduler shares in another way from now on.
+    Adjust(u32),
 }
 
 /// A batch that is being carried out.

@@ -1,8 +1,8 @@
 //! What a scenario says: clients, network, servers, scheduler and faults, with their defaults.
 //!
 //! The types are read with serde from any format (the `forebay` command reads TOML) or made in a
-//! program. An unknown key is an error that names the allowed ones. `docs/simulator.md` is the
-//! reference of the text form.
+//! program, and written as they are read, with every default. An unknown key is an error that
+//! names the allowed ones. `docs/simulator.md` is the reference of the text form.
 
 mod job;
 
@@ -14,15 +14,20 @@ use core::fmt;
 use forebay_device::{Profile, Rate};
 use forebay_sched::{GuardMode, PolicyName};
 use forebay_units::{Bytes, Nanos};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::quantity::{optional, quantity, word};
+use crate::quantity::{number, optional, quantity, word};
 
 pub use self::job::{FileUse, Job, Operation, Order, Phase};
 
 /// Most servers, and most parts that a request may be split into.
-const SERVERS_MAX: u32 = 1024;
+const SERVERS_MAX: u64 = 1024;
 const PARTS_MAX: u64 = 1 << 20;
+/// Most batches of a node, or pieces of a request, under way at once.
+const DEPTH_MAX: u64 = 65_536;
+/// Most requests of a run, and most that wait at a node.
+const RUN_REQUESTS_MAX: u64 = 65_536;
+const QUEUE_REQUESTS_MAX: u64 = 1 << 24;
 /// Most clients of a scenario, and most requests of each.
 const CLIENTS_MAX: u64 = 10_000_000;
 /// Most messages that clients may have under way at once: each takes memory from the beginning on.
@@ -33,7 +38,7 @@ pub(crate) const FILE_BYTES_MAX: u64 = 1 << 50;
 pub(crate) const TIME_MAX: Nanos = Nanos(1 << 56);
 
 /// Everything that happens, but for the seed.
-#[derive(Clone, Debug, PartialEq, Default, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// What results are called.
@@ -63,17 +68,17 @@ pub struct Scenario {
 
 /// Every message takes `delay` and up to `jitter`; data also the time of its bytes at the
 /// receiver's link, one message after the other in the order of sending.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
     /// One way.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub delay: Nanos,
     /// The most that is added, all lengths equally likely.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub jitter: Nanos,
     /// Of each server's link and of the forwarder's, in each direction; no limit if `None`.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub bandwidth: Option<Rate>,
 }
 
@@ -88,26 +93,29 @@ impl Default for Network {
 }
 
 /// The servers; all of them alike.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Servers {
     /// How many: 1 to 1,024.
+    #[serde(deserialize_with = "number::<_, 1, SERVERS_MAX>")]
     pub count: u32,
     /// Consecutive bytes of a file on one server before the next one has its turn.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub stripe: Bytes,
     /// The most that one message carries: a longer range is split. No limit if `None`.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub transfer: Option<Bytes>,
     /// A device by its name, or one made in a program.
-    #[serde(deserialize_with = "device")]
+    #[serde(with = "device")]
     pub device: Profile,
     /// The standard deviation of the logarithm of a service time, in percent: 0 to 100.
+    #[serde(deserialize_with = "number::<_, 0, 100>")]
     pub noise_percent: u32,
     /// Batches that the device is given at a time: at least 1.
+    #[serde(deserialize_with = "number::<_, 1, DEPTH_MAX>")]
     pub depth: u32,
     /// Processor time of a request outside the scheduler: receiving it and answering.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub request_cpu: Nanos,
 }
 
@@ -125,30 +133,46 @@ impl Default for Servers {
     }
 }
 
-fn device<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Profile, D::Error> {
-    let name = String::deserialize(from)?;
-    Profile::by_name(&name).map_err(serde::de::Error::custom)
+/// A device by its name.
+mod device {
+    use super::{Deserialize, Profile, String};
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> Result<Profile, D::Error> {
+        let name = String::deserialize(from)?;
+        Profile::by_name(&name).map_err(serde::de::Error::custom)
+    }
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        device: &Profile,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.serialize_str(device.name)
+    }
 }
 
 /// A stage that all clients send to and that sends to the servers.
 ///
 /// The servers behind it serve in the order of arrival; it carries the scheduler.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Forwarder {
     /// Batches under way to the servers at a time: at least 1.
+    #[serde(deserialize_with = "number::<_, 1, DEPTH_MAX>")]
     pub depth: u32,
     /// Processor time of a request outside the scheduler.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub request_cpu: Nanos,
     /// Clients send longer requests in pieces of this; whole if `None`.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub chunk: Option<Bytes>,
     /// Pieces of one request that may be under way: at least 1.
+    #[serde(deserialize_with = "number::<_, 1, DEPTH_MAX>")]
     pub chunks_in_flight: u32,
     /// Room for data; a piece is asked for, granted in the order of asking, and only then sent.
     /// No limit, and no asking, if `None`.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub memory: Option<Bytes>,
 }
 
@@ -165,35 +189,37 @@ impl Default for Forwarder {
 }
 
 /// How the scheduler is made.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scheduling {
     /// The policy, unless the caller says another one.
-    #[serde(deserialize_with = "word")]
+    #[serde(with = "word")]
     pub policy: PolicyName,
     /// Which conflicting pairs keep their order.
-    #[serde(deserialize_with = "word")]
+    #[serde(with = "word")]
     pub guard: GuardMode,
     /// Requests longer than this skip the policy; 0 for none.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub large: Bytes,
     /// The largest run.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub run_bytes: Bytes,
     /// Most requests in a run.
+    #[serde(deserialize_with = "number::<_, 1, RUN_REQUESTS_MAX>")]
     pub run_requests: u32,
     /// The largest batch of several runs.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub batch_bytes: Bytes,
     /// The longest wait for a better batch, before it is cut to what can pay on the device.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub wait: Nanos,
     /// Most requests that wait at one server; more stay with the network until there is room.
+    #[serde(deserialize_with = "number::<_, 1, QUEUE_REQUESTS_MAX>")]
     pub queue_requests: u32,
     /// Whether jobs share by weight and within limits, each with a policy of its own.
     pub sharing: Sharing,
     /// Processor time of the scheduler for a request; as measured for the policy if `None`.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub cpu: Option<Nanos>,
 }
 
@@ -215,7 +241,7 @@ impl Default for Scheduling {
 }
 
 /// How jobs share a scheduler; by bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
     /// They do not: one policy sees all requests.
@@ -228,20 +254,23 @@ pub enum Sharing {
 }
 
 /// What goes wrong, drawn from the seed.
-#[derive(Clone, Debug, PartialEq, Default, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
     /// Mean time between the stalls of a server; it does not stall if `None`.
-    #[serde(deserialize_with = "optional")]
+    #[serde(with = "optional")]
     pub stall_every: Option<Nanos>,
     /// How long a stalled server's device starts nothing.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub stall: Nanos,
     /// Requests at a server that fail, of 1,000.
+    #[serde(deserialize_with = "number::<_, 0, 1000>")]
     pub fail_permille: u32,
     /// Reads that end in the middle, of 1,000; without a forwarder only.
+    #[serde(deserialize_with = "number::<_, 0, 1000>")]
     pub short_permille: u32,
     /// Clients that vanish at some moment of their work, of 1,000.
+    #[serde(deserialize_with = "number::<_, 0, 1000>")]
     pub vanish_permille: u32,
 }
 
@@ -282,23 +311,27 @@ fn in_time(key: &str, value: Nanos) -> Result<(), Invalid> {
 const NANOS: u64 = 1_000_000_000;
 
 impl Scenario {
-    /// Looks for values that cannot be simulated.
-    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+    /// Looks for values that cannot be simulated; every simulation does so before it begins. Without
+    /// jobs it is valid, too: a record may take their place.
+    ///
+    /// # Errors
+    /// The first such value.
+    pub fn validate(&self) -> Result<(), Invalid> {
         let Servers { count, stripe, transfer, noise_percent, depth, .. } = &self.servers;
-        in_range("servers.count", u64::from(*count), 1, u64::from(SERVERS_MAX))?;
+        in_range("servers.count", u64::from(*count), 1, SERVERS_MAX)?;
         in_range("servers.stripe", stripe.0, 512, 1 << 40)?;
         if let Some(transfer) = transfer {
             in_range("servers.transfer", transfer.0, 512, 1 << 40)?;
         }
         in_range("servers.noise_percent", u64::from(*noise_percent), 0, 100)?;
-        in_range("servers.depth", u64::from(*depth), 1, 65_536)?;
+        in_range("servers.depth", u64::from(*depth), 1, DEPTH_MAX)?;
         if let Some(forwarder) = &self.forwarder {
-            in_range("forwarder.depth", u64::from(forwarder.depth), 1, 65_536)?;
+            in_range("forwarder.depth", u64::from(forwarder.depth), 1, DEPTH_MAX)?;
             in_range(
                 "forwarder.chunks_in_flight",
                 u64::from(forwarder.chunks_in_flight),
                 1,
-                65_536,
+                DEPTH_MAX,
             )?;
             if let Some(chunk) = forwarder.chunk {
                 in_range("forwarder.chunk", chunk.0, 512, 1 << 40)?;
@@ -307,9 +340,9 @@ impl Scenario {
         let Scheduling { run_bytes, run_requests, batch_bytes, queue_requests, .. } =
             &self.scheduler;
         in_range("scheduler.run_bytes", run_bytes.0, 4096, 1 << 30)?;
-        in_range("scheduler.run_requests", u64::from(*run_requests), 1, 65_536)?;
+        in_range("scheduler.run_requests", u64::from(*run_requests), 1, RUN_REQUESTS_MAX)?;
         in_range("scheduler.batch_bytes", batch_bytes.0, run_bytes.0, 1 << 30)?;
-        in_range("scheduler.queue_requests", u64::from(*queue_requests), 1, 1 << 24)?;
+        in_range("scheduler.queue_requests", u64::from(*queue_requests), 1, QUEUE_REQUESTS_MAX)?;
         self.validate_times()?;
         self.validate_faults()?;
         self.jobs.iter().try_for_each(|job| job.validate(self))?;
@@ -394,8 +427,17 @@ impl Scenario {
         in_range("faults.short_permille", u64::from(faults.short_permille), 0, 1000)?;
         in_range("faults.vanish_permille", u64::from(faults.vanish_permille), 0, 1000)?;
         if let Some(every) = faults.stall_every {
-            in_range("faults.stall_every", every.0, 1_000_000, TIME_MAX.0)?;
+            check((Nanos::millis(1)..=TIME_MAX).contains(&every), "faults.stall_every", || {
+                format!("{} ns is not in 1 ms to {} s", every.0, TIME_MAX.0 / NANOS)
+            })?;
+            check(faults.stall > Nanos::ZERO, "faults.stall_every", || {
+                "servers stall for no time; set faults.stall, or leave out both".to_string()
+            })?;
         }
+        check(faults.stall == Nanos::ZERO || faults.stall_every.is_some(), "faults.stall", || {
+            "servers never stall; set faults.stall_every, the mean time between two stalls, or leave out both"
+                .to_string()
+        })?;
         check(
             faults.short_permille == 0 || self.forwarder.is_none(),
             "faults.short_permille",

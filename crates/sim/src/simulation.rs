@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use forebay_sched::{Access, Request};
 use forebay_select::Auto;
-use forebay_trace::Recorded;
-use forebay_units::Timestamp;
+use forebay_trace::{Adjustment, Recorded};
+use forebay_units::{Bytes, Timestamp};
 
 use crate::outcome::Outcome;
 use crate::replay::Pace;
@@ -42,6 +42,28 @@ pub struct Arrival {
     pub at: Timestamp,
     /// What.
     pub request: Request,
+}
+
+/// A request as its client made it, before it was striped or sent in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// When.
+    pub at: Timestamp,
+    /// What; the tag is its number in the order of being made, the class its application's.
+    pub request: Request,
+    /// What became of it; `None` if it has not ended, or its client has vanished.
+    pub answer: Option<Answer>,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// When the client had the last of it.
+    pub at: Timestamp,
+    /// Bytes that it moved.
+    pub moved: Bytes,
+    /// Whether some of it failed.
+    pub is_failed: bool,
 }
 
 /// A simulation that runs.
@@ -148,6 +170,23 @@ impl Simulation {
     /// unless it is being watched.
     pub fn take_arrivals(&mut self) -> Vec<Arrival> {
         self.world.arrivals.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+
+    /// From now on keeps what clients ask for, some 100 bytes a request.
+    pub fn watch_requests(&mut self) {
+        self.world.made.get_or_insert_default();
+    }
+
+    /// What clients have asked for, in the order in which they did; empty unless it is being watched.
+    pub fn requests(&self) -> &[Made] {
+        self.world.made.as_deref().unwrap_or_default()
+    }
+
+    /// Changes how schedulers share, at a moment: what a record tells of its classes. It is for
+    /// schedulers that share; the others, and one that has no place left for a class, refuse it,
+    /// and nothing changes.
+    pub fn adjust(&mut self, at: Timestamp, adjustment: Adjustment) {
+        self.world.adjust(at, adjustment);
     }
 
     /// How far it is.

@@ -16,7 +16,8 @@ mod stage;
 use alloc::vec::Vec;
 
 use forebay_device::SplitMix64;
-use forebay_sched::{Access, RequestId};
+use forebay_sched::{Access, Request, RequestId};
+use forebay_trace::Adjustment;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Timestamp};
 
 use crate::drive::Drive;
@@ -26,7 +27,7 @@ use crate::node::{Input, Node, Random};
 use crate::noise::{Noise, happens, of_request, stream, up_to};
 use crate::scenario::{Faults, Network, Scenario};
 use crate::selector::Choice;
-use crate::simulation::Arrival;
+use crate::simulation::{Answer, Arrival, Made};
 use crate::slab::Slab;
 use crate::tally::Tally;
 use crate::workload::{Asked, Workload};
@@ -72,13 +73,16 @@ struct Asking {
     jitter: SplitMix64,
     /// Its line, if it is a recorded one.
     line: Option<u32>,
+    /// Its place among those that were made, if that is being watched.
+    made: Option<usize>,
     begun: Timestamp,
     asked: Asked,
     pieces: Pieces,
+    /// Parts that were sent and whose answers its client does not have yet.
     parts_under_way: u32,
     moved: Bytes,
     is_failed: bool,
-    /// When a device first worked on it.
+    /// When a device first began to work on it.
     first_served: Option<Timestamp>,
     last_answer: Timestamp,
 }
@@ -139,6 +143,10 @@ pub(crate) struct World {
     pub(crate) tally: Tally,
     /// What schedulers accepted, if it is being watched.
     pub(crate) arrivals: Option<Vec<Arrival>>,
+    /// What clients asked for, if that is being watched.
+    pub(crate) made: Option<Vec<Made>>,
+    /// How schedulers share from some moment on.
+    adjustments: Vec<Adjustment>,
 }
 
 fn has_data(access: Access) -> bool {
@@ -184,6 +192,8 @@ impl World {
             faults: scenario.faults.clone(),
             tally: Tally::new(&workload),
             arrivals: None,
+            made: None,
+            adjustments: Vec::new(),
             workload,
             clients: Vec::new(),
             clients_left: 0,
@@ -269,7 +279,11 @@ impl World {
         match event {
             Event::Issue(client) => self.issue(client),
             Event::Replay(line) => self.replay(line),
-            Event::Continue(request) => self.send_parts(request),
+            Event::Continue(request) => {
+                self.requests[request].parts_under_way -= 1;
+                self.send_parts(request);
+                self.end_if_answered(request);
+            }
             Event::Arrive(part) => self.arrive(part),
             Event::Return(part) => self.piece_returned(part),
             Event::Done(node, flight) => self.input(node, Input::Done(flight)),
@@ -288,7 +302,21 @@ impl World {
                 self.post_stall(node);
             }
             Event::Vanish(client) => self.vanish(client),
+            Event::Adjust(number) => {
+                // Behind a forwarder there is nothing to share.
+                let first = if self.is_forwarded() { self.nodes.len() - 1 } else { 0 };
+                for node in first..self.nodes.len() {
+                    self.input(node as u32, Input::Adjust(number));
+                }
+            }
         }
+    }
+
+    /// Changes how schedulers share, at a moment.
+    pub(crate) fn adjust(&mut self, at: Timestamp, adjustment: Adjustment) {
+        let number = self.adjustments.len() as u32;
+        self.adjustments.push(adjustment);
+        self.calendar.post(at.max(self.now), Event::Adjust(number));
     }
 
     fn post_stall(&mut self, node: u32) {
@@ -334,9 +362,17 @@ impl World {
             true => Pieces::new(asked.range),
             false => Pieces::broadcast(asked.range),
         };
+        let made = self.made.as_mut().map(|made| {
+            let Asked { file, access, range, class } = asked;
+            let client = ClientId(client);
+            let request = Request { tag: made.len() as u64, file, access, range, client, class };
+            made.push(Made { at: self.now, request, answer: None });
+            made.len() - 1
+        });
         let request = self.requests.insert(Asking {
             client,
             number,
+            made,
             jitter: of_request(self.seed, JITTER, client, number),
             line,
             begun: self.now,
@@ -358,13 +394,13 @@ impl World {
         self.clients_left -= usize::from(it.tokens == 0);
     }
 
-    /// Sends as many parts of a request as may be under way.
+    /// Sends as many parts of a request as may be under way; none if its client has vanished.
     fn send_parts(&mut self, request: u32) {
         let it = &self.requests[request];
         let client = ClientId(it.client);
         let Asked { file, access, class, .. } = it.asked;
         if self.clients[client.0 as usize].is_gone {
-            return self.end_if_answered(request);
+            return;
         }
         while self.requests[request].parts_under_way < self.parts_at_once {
             let Some((server, range)) = self.requests[request].pieces.next(&self.client_layout)
@@ -412,7 +448,7 @@ impl World {
         self.calendar.post(sent + delay, Event::Arrive(part));
     }
 
-    /// The last part of a request that has parts under way no more may end it.
+    /// Ends a request that has no part under way and none to be sent.
     fn end_if_answered(&mut self, request: u32) {
         let it = &self.requests[request];
         let client = it.client as usize;
@@ -428,6 +464,10 @@ impl World {
         }
         client.finished = client.finished.max(it.last_answer);
         client.bytes += it.moved.0;
+        if let (Some(made), Some(place)) = (&mut self.made, it.made) {
+            made[place].answer =
+                Some(Answer { at: it.last_answer, moved: it.moved, is_failed: it.is_failed });
+        }
         let latency = it.last_answer - it.begun;
         let reached = it.first_served.map(|served| served - it.begun);
         let job = &mut self.tally.applications[client.application as usize];

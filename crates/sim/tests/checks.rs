@@ -14,7 +14,7 @@ fn every_policy_keeps_every_promise_in_every_guard_mode() {
     let mut tried = Checked::default();
     for policy in PolicyName::ALL {
         for guard in GuardMode::ALL {
-            for seed in 0..24 {
+            for seed in 0..64 {
                 match check(&plan(policy, guard, seed)) {
                     Ok(checked) => tried.add(&checked),
                     Err(violations) => panic!("{}", violations[0]),

@@ -6,7 +6,8 @@
 //! | TO-agg | the run with the oldest leaves | the batch has the oldest; so k runs in front let at most k batches pass |
 //! | SJF | smallest queue, or the oldest once it has aged | exactly that |
 //! | MLF | eligible within V visits; a visit of a queue lets one batch of each other pass; sweep | (V + (k + 1)(B + 1) + 1) · M batches |
-//! | aIOLi | (P + 1)(B + 1) + ⌈A / quantum_bytes_min⌉ batches up to and with its own | the same where nothing waits; else as many of its own queue |
+//! | aIOLi | (P + 1)(B + 1) + ⌈A / quantum_bytes_min⌉ batches up to and with its own | the same where nothing waits |
+//! | aIOLi, waiting | (k + 1)(B + 1) + ⌈A / quantum_bytes_min⌉ batches of its own queue, and one wait of at most H + W before each | as many, and with b of them gone, and e ended early, it has been held for (b + e + 1)(H + W) at most |
 //! | HBRR | a turn of every other queue between two of its own; sweep | its own ranges and as many turns of the others |
 //! | SW | by window, class, arrival | exactly that |
 //! | NOOP | in the order of becoming ready | exactly that |
@@ -16,7 +17,8 @@
 //!
 //! P: requests that waited at the policy when it came; k: of these, older ones in its own queue (a
 //! file, direction and class); M: queues; B: `passes_max`; A: the largest run, or the request if
-//! that is larger; V: visits until a quantum covers A. A request that the guard releases later but
+//! that is larger; V: visits until a quantum covers A; W: `wait_max`; H: `hold_max`. (A request that
+//! ends early has its queue forget what it knew, also that it has waited.) A request that the guard releases later but
 //! that is older counts among P and k from then on, because it is entitled to go first.
 
 use alloc::collections::BTreeMap;
@@ -55,6 +57,10 @@ struct Waiting {
     /// Batches that have left since it came, and those of its own queue.
     passed: u64,
     passed_in_queue: u64,
+    /// Time in which nothing left, because something better might come.
+    held: Nanos,
+    /// Requests of its queue that ended early: what the queue knew is forgotten, its last wait too.
+    ended_early: u64,
 }
 
 /// Everything that waits, and what may still pass it.
@@ -130,6 +136,8 @@ impl Tracker {
             ahead_in_queue: in_queue as u64,
             passed: 0,
             passed_in_queue: 0,
+            held: Nanos::ZERO,
+            ended_early: 0,
         };
         self.places += 1;
         waiting.insert(seq, it);
@@ -150,7 +158,7 @@ impl Tracker {
             let ahead = in_line.entry(waiting.line).or_default();
             (waiting.ahead, waiting.ahead_in_queue) = (*ahead, *in_queue);
             *ahead += 1;
-            (waiting.passed, waiting.passed_in_queue) = (0, 0);
+            (waiting.passed, waiting.passed_in_queue, waiting.held) = (0, 0, Nanos::ZERO);
             waiting.place = self.places;
             *in_queue += 1;
             self.places += 1;
@@ -173,6 +181,31 @@ impl Tracker {
     /// A request has left because another class waits for it: nobody has decided to pass others.
     pub(super) fn left_out_of_turn(&mut self, members: &[Accepted]) {
         members.iter().for_each(|member| self.cancelled(member.request.tag));
+    }
+
+    /// There was room, and policies have waited for so long: every queue was waiting, and has one
+    /// wait between two of its batches.
+    pub(super) fn held(&mut self, time: Nanos, broken: &mut Vec<Broken>) {
+        let longest = self.settings.limits.wait_max + self.settings.aioli.hold_max;
+        for (seq, waiting) in &mut self.at_policy {
+            waiting.held += time;
+            let most = (waiting.passed_in_queue + waiting.ended_early + 1) * longest.0;
+            if self.policy == PolicyName::Aioli && waiting.held.0 > most {
+                let text = format!(
+                    "{}: {seq} was held for {} ns while {} batches of its queue left",
+                    self.policy, waiting.held.0, waiting.passed_in_queue
+                );
+                broken.push((Promise::Bound, text));
+            }
+        }
+    }
+
+    /// A request has moved less than it asked for.
+    pub(super) fn ended_early(&mut self, request: &Request) {
+        let queue = queue_of(request);
+        for waiting in self.at_policy.values_mut().filter(|waiting| waiting.queue == queue) {
+            waiting.ended_early += 1;
+        }
     }
 
     /// A batch has left: was it the right one, and whom has it passed?
@@ -301,5 +334,47 @@ impl Tracker {
             }
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_device::SplitMix64;
+    use forebay_sched::{GuardMode, RequestId};
+    use forebay_units::{ByteRange, ClientId, Offset};
+
+    fn request(tag: u64) -> Request {
+        let range = ByteRange::new(Offset(tag << 20), Bytes(512));
+        let (file, client, class) = (FileIndex(0), ClientId(0), ClassId(0));
+        Request { tag, file, access: Access::Read, range, client, class }
+    }
+
+    #[test]
+    fn a_request_is_held_for_one_wait_for_each_batch_of_its_queue() {
+        let mut setup = Setup::draw(&mut SplitMix64::new(1), GuardMode::Overlap);
+        setup.sharing = None;
+        setup.options.large_bytes = None;
+        setup.settings.limits.wait_max = Nanos(900);
+        setup.settings.aioli.hold_max = Nanos(100);
+        let mut tracker = Tracker::new(PolicyName::Aioli, &setup);
+        (0..3).for_each(|tag| tracker.ready(tag, Timestamp(0), &request(tag)));
+        let held = |tracker: &mut Tracker, time| {
+            let mut broken = Vec::new();
+            tracker.held(Nanos(time), &mut broken);
+            broken.len()
+        };
+        assert_eq!(held(&mut tracker, 1000), 0);
+        let accepted = |tag| Accepted {
+            id: RequestId(tag),
+            seq: tag,
+            arrived: Timestamp(0),
+            request: request(tag),
+        };
+        tracker.left(Timestamp(0), &[accepted(0)], &mut Vec::new());
+        assert_eq!(held(&mut tracker, 1000), 0, "a batch of its queue has left");
+        tracker.ended_early(&request(0));
+        assert_eq!(held(&mut tracker, 1000), 0, "and has ended early");
+        assert_eq!(held(&mut tracker, 1), 2, "both that are left");
     }
 }

@@ -6,11 +6,13 @@ use forebay_sched::policies::hbrr::{HbrrQuantum, HbrrSettings};
 use forebay_sched::policies::mlf::{MlfGrowth, MlfSettings};
 use forebay_sched::policies::sjf::SjfSettings;
 use forebay_sched::policies::sw::SwSettings;
-use forebay_sched::sharing::{AtLimit, ClassShare, Discipline, Rate, Share, SharingSettings};
+use forebay_sched::sharing::{
+    AtLimit, ClassShare, Discipline, Rate, Share, SharingSettings, TwinsSettings, WindowIdle,
+};
 use forebay_sched::{
     Access, Bypass, ClassOptions, GuardMode, Limits, PolicySettings, Request, SchedulerOptions,
 };
-use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset};
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
 
 /// Bytes that are modelled as one: every range is a multiple of it.
 pub(super) const GRAIN: Bytes = Bytes(512);
@@ -32,11 +34,27 @@ pub(super) struct Sharing {
 
 impl Sharing {
     fn draw(random: &mut SplitMix64) -> Self {
+        let twins = TwinsSettings {
+            window: Nanos::micros(one_of(random, &[50, 1_000])),
+            targets: 1 + random.below(CLASSES as u64) as u32,
+            shift: random.below(CLASSES as u64) as u32,
+            start: Timestamp(0),
+            idle: one_of(random, &[WindowIdle::Strict, WindowIdle::LendAfter(Nanos::micros(30))]),
+        };
+        let disciplines = [Discipline::Sfq, Discipline::Drr, Discipline::Twins(twins)];
         Self {
-            discipline: one_of(random, &[Discipline::Sfq, Discipline::Drr]),
+            discipline: one_of(random, &disciplines),
             quantum: one_of(random, &[1 << 10, 16 << 10]),
             weights: core::array::from_fn(|_| one_of(random, &[1, 1, 2, 10])),
             limit: one_of(random, &[None, None, Some(AtLimit::Wait), Some(AtLimit::Borrow)]),
+        }
+    }
+
+    /// The windows, if classes have turns by time.
+    pub(super) fn twins(&self) -> Option<TwinsSettings> {
+        match self.discipline {
+            Discipline::Twins(twins) => Some(twins),
+            Discipline::Sfq | Discipline::Drr => None,
         }
     }
 
@@ -139,7 +157,7 @@ impl Setup {
             files: 1 + random.below(FILES as u64),
             clients: 1 + random.below(6),
             classes: 1 + random.below(CLASSES as u64),
-            requests: 300,
+            requests: one_of(random, &[60, 120, 240]),
             submits: one_of(random, &[4, 6, 9]),
             writes: one_of(random, &[0, 4, 8, 16]),
             hot_grains: one_of(random, &[32, FILE_GRAINS as u64]),

@@ -11,7 +11,7 @@
 //! A run is not the simulator's world but the scheduler alone, driven as unkindly as its contract
 //! allows: several batches in flight, transfers torn in the middle, completions in any order,
 //! failures, cancels of anything, policies switched under load, queues that overflow; in half of
-//! the runs classes share it, with weights and limits.
+//! the runs classes share it, with weights and limits, or with windows of time (TWINS).
 //!
 //! | guard | what is held against the bytes |
 //! |---|---|
@@ -60,9 +60,9 @@ pub enum Promise {
     Count,
     /// It waited too long, into the past, or with nothing to wait for.
     Wait,
-    /// A request was passed over more often than the policy's bound says.
+    /// A request was passed over more often, or held for longer, than the policy's bound says.
     Bound,
-    /// Classes did not share as their weights say.
+    /// Classes did not share as their weights, or the windows of TWINS, say.
     Share,
 }
 

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use forebay_device::SplitMix64;
-use forebay_sched::sharing::{CostModel, Work};
+use forebay_sched::sharing::{CostModel, WindowIdle, Work};
 use forebay_sched::{
     Accepted, Access, Admission, Batch, Cancellation, Decision, GuardMode, PolicyName, Rejected,
     Request, RequestId, Room, Scheduler,
@@ -39,8 +39,11 @@ struct Flight {
 /// A wait that the scheduler asked for, until something else happens.
 #[derive(Clone, Copy)]
 struct Waited {
+    since: Timestamp,
     until: Timestamp,
     was_alone: bool,
+    /// Policies wait for better batches; no limit and no window is what is waited for.
+    is_policys: bool,
 }
 
 pub(super) struct Run {
@@ -77,7 +80,10 @@ impl Run {
         Self {
             scheduler: scheduler(&setup, make),
             tracker: Tracker::new(plan.policy, &setup),
-            fairness: setup.sharing.filter(|_| setup.is_plain).map(Fairness::new),
+            fairness: setup
+                .sharing
+                .filter(|sharing| setup.is_plain && sharing.twins().is_none())
+                .map(Fairness::new),
             boosted: 0,
             make,
             promise: plan.promise,
@@ -172,7 +178,7 @@ impl Run {
             Err(refusal) => return self.say(Promise::Count, format!("{request:?}: {refusal:?}")),
         };
         self.checked.requests += 1;
-        self.waited = None;
+        self.end_wait();
         self.deeds.push(Deed {
             request,
             dispatched: None,
@@ -230,7 +236,7 @@ impl Run {
         }
         let mut batch = core::mem::take(&mut self.batch);
         let decision = self.scheduler.next(self.now, &mut batch);
-        let was_waited = self.waited.take();
+        let was_waited = self.end_wait();
         match decision {
             Decision::Dispatch => {
                 self.check_batch(&batch);
@@ -240,6 +246,7 @@ impl Run {
                     self.tracker.left_out_of_turn(batch.members());
                 } else {
                     self.tracker.left(self.now, batch.members(), &mut self.broken);
+                    self.check_window(&batch);
                 }
                 self.check_share(&batch);
                 self.note_backlog();
@@ -259,18 +266,49 @@ impl Run {
         decision == Decision::Dispatch
     }
 
+    /// What leaves in its class's turn is of the server whose window it is, where windows are not lent.
+    fn check_window(&mut self, batch: &Batch) {
+        let Some(twins) = self.setup.sharing.and_then(|sharing| sharing.twins()) else { return };
+        let class = batch.members()[0].request.class.0;
+        let due = twins.target_at(self.now);
+        if twins.idle == WindowIdle::Strict && class % twins.targets != due {
+            let text = format!("class {class} left at {} ns, in window {due}", self.now.0);
+            self.say(Promise::Share, text);
+        }
+    }
+
+    /// A wait is over, because something has happened or because it was asked again.
+    fn end_wait(&mut self) -> Option<Waited> {
+        let waited = self.waited.take()?;
+        if waited.is_policys {
+            let held = waited.until.min(self.now) - waited.since;
+            self.tracker.held(held, &mut self.broken);
+        }
+        Some(waited)
+    }
+
     /// With nothing in flight a wait is one for a better batch, and when it is over something leaves.
     fn check_wait(&mut self, until: Timestamp, before: Option<Waited>) {
-        let was_alone = self.flights.is_empty();
-        if self.setup.sharing.is_some_and(|sharing| sharing.limit.is_some()) {
-            // A limit may be waited for as long as it says.
-            if until <= self.now {
-                self.say(Promise::Wait, format!("it waits until {} ns, in the past", until.0));
+        let (now, limits) = (self.now, self.setup.settings.limits);
+        let sharing = self.setup.sharing;
+        let windows = sharing.and_then(|sharing| sharing.twins());
+        if sharing.is_some_and(|sharing| sharing.limit.is_some()) || windows.is_some() {
+            // A limit may be waited for as long as it says; a window until it comes.
+            let has_limit = sharing.is_some_and(|sharing| sharing.limit.is_some());
+            let round = windows
+                .filter(|_| !has_limit)
+                .map(|twins| Nanos(twins.window.0 * u64::from(twins.targets)));
+            let longest =
+                round.map(|round| round + limits.wait_max + self.setup.settings.aioli.hold_max);
+            if until <= now || longest.is_some_and(|longest| until - now > longest) {
+                let text = format!("at {} ns it waits until {} ns, {longest:?} at most", now.0, until.0);
+                self.say(Promise::Wait, text);
             }
-            self.waited = Some(Waited { until: until.max(self.now), was_alone: false });
+            let until = until.max(now);
+            self.waited = Some(Waited { since: now, until, was_alone: false, is_policys: false });
             return;
         }
-        let (now, limits) = (self.now, self.setup.settings.limits);
+        let was_alone = self.flights.is_empty();
         let longest = match was_alone {
             true => limits.wait_max,
             false => limits.wait_max + self.setup.settings.aioli.hold_max,
@@ -284,7 +322,8 @@ impl Run {
             let text = format!("at {} ns a wait is over and another one begins", now.0);
             self.say(Promise::Wait, text);
         }
-        self.waited = Some(Waited { until: until.max(now), was_alone });
+        let until = until.max(now);
+        self.waited = Some(Waited { since: now, until, was_alone, is_policys: true });
     }
 
     /// A request is in flight.
@@ -331,12 +370,15 @@ impl Run {
         let deed = &mut self.deeds[seq];
         (deed.is_over, deed.moved) = (true, all.start..half.end);
         self.flights.swap_remove(index);
-        self.waited = None;
+        self.end_wait();
         if !self.flights.iter().any(|flight| flight.batch == batch) {
             self.batches_in_flight -= 1;
         }
         self.checked.failed += u64::from(fails);
         let moved = Bytes((half.end - all.start) as u64 * GRAIN.0);
+        if moved < accepted.request.range.length() {
+            self.tracker.ended_early(&accepted.request);
+        }
         let ended = match fails && self.random.below(2) == 0 {
             true => self.scheduler.fail(self.now, accepted.id, moved),
             false => self.scheduler.complete(self.now, accepted.id, moved),
@@ -374,7 +416,7 @@ impl Run {
             self.say(Promise::Count, format!("cancelling {seq}: {got:?}, not {expected:?}"));
         }
         if got == Cancellation::Cancelled {
-            self.waited = None;
+            self.end_wait();
             self.checked.cancelled += 1;
             self.deeds[seq].is_over = true;
             self.tracker.cancelled(seq as u64);
@@ -389,7 +431,7 @@ impl Run {
             _ => Some(one_of(&mut self.random, &PolicyName::ALL)),
         };
         let make = name.map_or(self.make, Make::Named);
-        self.waited = None;
+        self.end_wait();
         let settings = &self.setup.settings;
         if self.setup.sharing.is_some() {
             if let Err(error) = self.scheduler.switch_policies(self.now, make.source(settings)) {

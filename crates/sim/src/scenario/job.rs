@@ -6,36 +6,42 @@ use alloc::vec::Vec;
 
 use forebay_device::Rate;
 use forebay_units::{Bytes, Nanos};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{CLIENTS_MAX, FILE_BYTES_MAX, Invalid, Scenario, Sharing, check, in_range, in_time};
-use crate::quantity::{optional, quantity};
+use crate::quantity::{number, optional, quantity};
 
 /// Most phases of a job.
 const PHASES_MAX: usize = 1000;
+const APPLICATIONS_MAX: u64 = 100_000;
+const WEIGHT_MAX: u64 = 1_000_000;
+/// Most requests of a client, in all and under way at once.
+const REQUESTS_MAX: u64 = u32::MAX as u64;
+const WINDOW_MAX: u64 = 65_536;
 
 /// Clients that belong together: one application, or several that are alike.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// What results are called.
     pub name: String,
     /// How many such jobs, each with its own files and its own class.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "number::<_, 1, APPLICATIONS_MAX>")]
     pub applications: u32,
     /// Processes of each application.
+    #[serde(deserialize_with = "number::<_, 1, CLIENTS_MAX>")]
     pub clients: u32,
     /// Its part where jobs share, in proportion to the others': 1 to 1,000,000.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "number::<_, 1, WEIGHT_MAX>")]
     pub weight: u32,
     /// The most that an application moves at each scheduler where jobs share; no limit if `None`.
-    #[serde(default, deserialize_with = "optional")]
+    #[serde(default, with = "optional")]
     pub limit: Option<Rate>,
     /// Whether they read or write.
     #[serde(default)]
     pub operation: Operation,
     /// Reads of 100 requests, if `operation` is mixed.
-    #[serde(default = "half")]
+    #[serde(default = "half", deserialize_with = "number::<_, 0, 100>")]
     pub reads_percent: u32,
     /// One file for all clients of an application, or one for each.
     #[serde(default)]
@@ -44,27 +50,28 @@ pub struct Job {
     #[serde(default)]
     pub order: Order,
     /// The size of a request.
-    #[serde(deserialize_with = "quantity")]
+    #[serde(with = "quantity")]
     pub request: Bytes,
     /// How many requests each client makes.
+    #[serde(deserialize_with = "number::<_, 1, REQUESTS_MAX>")]
     pub requests: u32,
     /// The size of the file; what the requests cover if `None`. For random order.
-    #[serde(default, deserialize_with = "optional")]
+    #[serde(default, with = "optional")]
     pub file_bytes: Option<Bytes>,
     /// Requests that a client has under way at a time; 1 is synchronous.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "number::<_, 1, WINDOW_MAX>")]
     pub window: u32,
     /// Between an answer and the next request.
-    #[serde(default, deserialize_with = "quantity")]
+    #[serde(default, with = "quantity")]
     pub think: Nanos,
     /// The most that is added to `think`, all lengths equally likely.
-    #[serde(default, deserialize_with = "quantity")]
+    #[serde(default, with = "quantity")]
     pub think_jitter: Nanos,
     /// When the job starts.
-    #[serde(default, deserialize_with = "quantity")]
+    #[serde(default, with = "quantity")]
     pub start: Nanos,
     /// The most that a client starts later than that.
-    #[serde(default = "a_millisecond", deserialize_with = "quantity")]
+    #[serde(default = "a_millisecond", with = "quantity")]
     pub start_jitter: Nanos,
     /// What each client does in turns, again and again until it has made `requests`; the same all
     /// the time if there are none.
@@ -74,10 +81,11 @@ pub struct Job {
 
 /// For some requests a client does something else than its job says. It goes on where it was when
 /// it last was in this phase.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// How many requests a client makes before its next phase.
+    #[serde(deserialize_with = "number::<_, 1, REQUESTS_MAX>")]
     pub requests: u32,
     /// As the job if `None`; so are those below.
     #[serde(default)]
@@ -89,10 +97,10 @@ pub struct Phase {
     #[serde(default)]
     pub order: Option<Order>,
     /// The size of a request.
-    #[serde(default, deserialize_with = "optional")]
+    #[serde(default, with = "optional")]
     pub request: Option<Bytes>,
     /// Between an answer and the next request.
-    #[serde(default, deserialize_with = "optional")]
+    #[serde(default, with = "optional")]
     pub think: Option<Nanos>,
 }
 
@@ -135,7 +143,7 @@ impl Default for Job {
 }
 
 /// What requests do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// All of them read.
@@ -148,7 +156,7 @@ pub enum Operation {
 }
 
 /// Which files a job has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileUse {
     /// One for all clients of an application.
@@ -159,7 +167,7 @@ pub enum FileUse {
 }
 
 /// The order of a client's requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// One after the other; in a shared file each client has a segment of its own.
@@ -256,16 +264,16 @@ impl Job {
     /// Looks for values that cannot be simulated.
     pub(super) fn validate(&self, scenario: &Scenario) -> Result<(), Invalid> {
         let key = |name: &str| format!("job \"{}\": {name}", self.name);
-        in_range(&key("applications"), u64::from(self.applications), 1, 100_000)?;
+        in_range(&key("applications"), u64::from(self.applications), 1, APPLICATIONS_MAX)?;
         in_range(&key("clients"), u64::from(self.clients), 1, CLIENTS_MAX)?;
-        in_range(&key("weight"), u64::from(self.weight), 1, 1_000_000)?;
+        in_range(&key("weight"), u64::from(self.weight), 1, WEIGHT_MAX)?;
         let shares = scenario.scheduler.sharing != Sharing::None;
         check(self.limit.is_none() || shares, &key("limit"), || {
             "limits hold where jobs share; set scheduler.sharing to \"sfq\" or \"drr\"".to_string()
         })?;
         in_range(&key("reads_percent"), u64::from(self.reads_percent), 0, 100)?;
-        in_range(&key("requests"), u64::from(self.requests), 1, u64::from(u32::MAX))?;
-        in_range(&key("window"), u64::from(self.window), 1, 65_536)?;
+        in_range(&key("requests"), u64::from(self.requests), 1, REQUESTS_MAX)?;
+        in_range(&key("window"), u64::from(self.window), 1, WINDOW_MAX)?;
         in_range(&key("request"), self.request.0, 1, 1 << 40)?;
         for (name, time) in [
             ("think", self.think),
@@ -276,7 +284,7 @@ impl Job {
             in_time(&key(name), time)?;
         }
         self.validate_phases()?;
-        let file = self.covered_bytes();
+        let file = self.file_bytes.map_or_else(|| self.covered_bytes(), |size| u128::from(size.0));
         check(file <= u128::from(FILE_BYTES_MAX), &key("requests"), || {
             format!("a file of {file} bytes; at most {FILE_BYTES_MAX}")
         })?;
@@ -306,7 +314,7 @@ impl Job {
         })?;
         let mut round = 0;
         for phase in &self.phases {
-            in_range(&key("phase.requests"), u64::from(phase.requests), 1, u64::from(u32::MAX))?;
+            in_range(&key("phase.requests"), u64::from(phase.requests), 1, REQUESTS_MAX)?;
             round += u64::from(phase.requests);
             if let Some(request) = phase.request {
                 in_range(&key("phase.request"), request.0, 1, 1 << 40)?;

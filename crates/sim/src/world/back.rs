@@ -74,15 +74,15 @@ impl World {
 
     pub(super) fn part_answered(&mut self, request: u32, at: Timestamp, part: &Part) {
         let it = &mut self.requests[request];
-        it.parts_under_way -= 1;
         it.moved += part.moved;
         it.is_failed |= part.is_failed;
         it.last_answer = it.last_answer.max(at);
         let is_gone = self.clients[it.client as usize].is_gone;
         if !is_gone && !it.pieces.is_empty(&self.client_layout) {
-            self.calendar.post(at, Event::Continue(request));
-            return;
+            // It is under way until its client has the answer, and sends the next one.
+            return self.calendar.post(at, Event::Continue(request));
         }
+        it.parts_under_way -= 1;
         self.end_if_answered(request);
     }
 

@@ -6,6 +6,7 @@ use forebay_sched::{Access, Admission, Decision, Rejected, Request};
 use forebay_units::{ByteRange, Bytes, ClassId, Direction, FileIndex, Timestamp};
 
 use super::{FORWARDER, Origin, Part, PartState, World, has_data};
+use crate::drive::Service;
 use crate::event::Event;
 use crate::layout::Pieces;
 use crate::node::{Flight, Input};
@@ -92,7 +93,8 @@ impl World {
             Input::Part(part) => {
                 let class = self.parts[part].class;
                 let now = self.nodes[node as usize].spend(self.now, class);
-                if !self.submit(now, part) {
+                // Not before those that found the queue full.
+                if !self.nodes[node as usize].backlog.is_empty() || !self.submit(now, part) {
                     self.parts[part].state = PartState::Held;
                     self.nodes[node as usize].backlog.push_back(part);
                 }
@@ -100,6 +102,11 @@ impl World {
             Input::Done(flight) => self.finish(node, flight),
             Input::Cancel(part, id) => self.cancel(node, part, id),
             Input::Ask => {}
+            Input::Adjust(number) => {
+                let scheduler = &mut self.nodes[node as usize].scheduler;
+                // What it refuses (a class too many) changes nothing.
+                _ = self.adjustments[number as usize].apply(self.now, scheduler);
+            }
         }
         let now = self.nodes[node as usize].cpu_free.max(self.now);
         self.retry(node, now);
@@ -148,11 +155,12 @@ impl World {
 
     /// Submits what found the queue full before.
     fn retry(&mut self, node: u32, now: Timestamp) {
-        while let Some(part) = self.nodes[node as usize].backlog.front().copied() {
+        // Taken out first: where a vanished client's part ends, others may get their room and come
+        // here, too.
+        while let Some(part) = self.nodes[node as usize].backlog.pop_front() {
             if !self.submit(now, part) {
-                return;
+                return self.nodes[node as usize].backlog.push_front(part);
             }
-            self.nodes[node as usize].backlog.pop_front();
         }
     }
 
@@ -201,9 +209,9 @@ impl World {
         // How many bytes an append, a truncation or a sync moves is not known: they cost no device time.
         let length = if has_data(access) { range.length() } else { Bytes::ZERO };
         let position = self.placement.position(file, range.start);
-        let done = drive.serve(now, direction, position, length);
+        let Service { begun, done } = drive.serve(now, direction, position, length);
         for part in &members {
-            self.note_served(*part, now);
+            self.note_served(*part, begun);
         }
         let flight = Flight { members, ..Flight::default() };
         let flight = self.nodes[node as usize].flights.insert(flight);
@@ -233,19 +241,20 @@ impl World {
         }
     }
 
-    /// Remembers when a device first worked on what a part belongs to.
-    fn note_served(&mut self, part: u32, now: Timestamp) {
+    /// Remembers when a device first begins to work on what a part belongs to: of several devices,
+    /// the one that was given a part first need not be the first to begin.
+    fn note_served(&mut self, part: u32, begun: Timestamp) {
+        let mut note = |request: u32| {
+            let first = &mut self.requests[request].first_served;
+            *first = Some(first.map_or(begun, |first| first.min(begun)));
+        };
         match self.parts[part].origin {
-            Origin::Request(request) => {
-                let request = &mut self.requests[request];
-                request.first_served = request.first_served.or(Some(now));
-            }
+            Origin::Request(request) => note(request),
             Origin::Flight(flight) => {
                 let forwarder = self.nodes.last().expect("there is a forwarder");
                 for member in &forwarder.flights[flight].members {
                     if let Origin::Request(request) = self.parts[*member].origin {
-                        let request = &mut self.requests[request];
-                        request.first_served = request.first_served.or(Some(now));
+                        note(request);
                     }
                 }
             }
