@@ -3,33 +3,35 @@
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 
-use forebay_controller::FileKey;
 use forebay_units::{Bytes, Direction, OFFSET_MAX, Offset};
 
+use crate::caller;
 use crate::config::{Config, DEFAULT_FILE};
-use crate::library::{self, Addition, Library};
+use crate::library::{Addition, LIBRARY};
 use crate::metrics::Snapshot;
-use crate::outstanding::Name;
+use crate::name::{Name, file_key};
 use crate::sys::{self, CallBacks, OwnCallBack};
 
-/// The library that runs; there is one a process, because the interface has no handle.
-static RUNNING: RwLock<Option<Arc<Library>>> = RwLock::new(None);
-
-/// Whether it runs, as one of the three below. Looked at before any lock: in a forked child a lock
-/// may be held for ever by a thread that stayed behind.
+/// Whether the library runs, as one of those below. Looked at before any lock: in a forked child a
+/// lock may be held for ever by a thread that stayed behind.
 static STATE: AtomicU8 = AtomicU8::new(STOPPED);
 const STOPPED: u8 = 0;
-const RUNS: u8 = 1;
+const STARTS: u8 = 1;
+const RUNS: u8 = 2;
+/// It takes in nothing more; what is with the program may be released.
+const ENDS: u8 = 3;
 /// It ran when this process was forked; the thread that calls back is not here.
-const LEFT_BEHIND: u8 = 2;
+const LEFT_BEHIND: u8 = 4;
 
 /// Why a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// An argument or the configuration cannot be used.
     Invalid,
+    /// There is no call-back for a request.
+    NoCallBack,
     /// The queue is full.
     QueueFull,
     /// No thread or descriptor is left.
@@ -51,7 +53,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn errno(self) -> i32 {
         match self {
-            Self::Invalid => libc::EINVAL,
+            Self::Invalid | Self::NoCallBack => libc::EINVAL,
             Self::QueueFull | Self::NoResource => libc::EAGAIN,
             Self::NoMemory => libc::ENOMEM,
             Self::NotRunning => libc::ENXIO,
@@ -91,44 +93,48 @@ pub(crate) fn init(
             "agios_init: max_queue_id is {max_queue_id}; give 0, or how many queue ids there are"
         )));
     };
-    if STATE.load(Ordering::Acquire) == LEFT_BEHIND {
-        say("agios_init: this process is a fork of one in which the library runs; \
-             start it after the fork, or run another program");
-        return Err(Failure::Running);
+    match STATE.compare_exchange(STOPPED, STARTS, Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) => {}
+        Err(LEFT_BEHIND) => {
+            say("agios_init: this process is a fork of one in which the library runs; \
+                 start it after the fork, or run another program");
+            return Err(Failure::Running);
+        }
+        Err(_) => {
+            say("agios_init: the library is running already; call agios_exit first");
+            return Err(Failure::Running);
+        }
     }
-    let mut running = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
-    if running.is_some() {
-        say("agios_init: the library is running already; call agios_exit first");
-        return Err(Failure::Running);
-    }
+    sys::run_in_forked_child(note_fork);
+    let started = start(call_backs, path, queues);
+    STATE.store(if started.is_ok() { RUNS } else { STOPPED }, Ordering::SeqCst);
+    started
+}
+
+fn start(call_backs: CallBacks, path: Option<&Path>, queues: u32) -> Result<(), Failure> {
     let loaded = Config::load(path, Path::new(DEFAULT_FILE), queues)
         .map_err(|error| refuse(&error.to_string()))?;
     loaded.remarks.iter().for_each(|remark| say(remark));
-    *running = Some(Library::start(&loaded.config, call_backs, queues)?);
-    sys::run_in_forked_child(note_fork);
-    STATE.store(RUNS, Ordering::Release);
-    Ok(())
+    LIBRARY.start(&loaded.config, call_backs, queues)
 }
 
 /// Without a library there is nothing to end, which is no failure.
 pub(crate) fn exit() -> Result<(), Failure> {
-    /// Held by the one who ends the library; it is there for releases until its thread has ended.
+    /// Held by the one who ends the library; others who would end it wait until it has ended.
     static ENDING: Mutex<()> = Mutex::new(());
 
-    if STATE.load(Ordering::Acquire) != RUNS {
+    if !is_there() {
         return Ok(());
     }
-    if library::is_calling_back() {
+    if caller::is_calling_back() {
         say("agios_exit: called from inside a call-back, which it would wait for; nothing is done");
         return Err(Failure::Invalid);
     }
     let _ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    // If somebody else has ended it meanwhile, there is nothing to clear: a later one may start already.
-    let Ok(library) = running() else { return Ok(()) };
-    library.stop();
-    let mut running = RUNNING.write().unwrap_or_else(PoisonError::into_inner);
-    STATE.store(STOPPED, Ordering::Release);
-    *running = None;
+    if STATE.compare_exchange(RUNS, ENDS, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        LIBRARY.stop();
+        STATE.store(STOPPED, Ordering::SeqCst);
+    }
     Ok(())
 }
 
@@ -141,38 +147,41 @@ pub(crate) fn add(
     queue_id: i32,
     own: Option<OwnCallBack>,
 ) -> Result<(), Failure> {
-    let addition =
-        Addition { name: named(file, kind, offset, length)?, file, identifier, queue_id, own };
-    running()?.add(&addition)
+    check_running()?;
+    let name = named(file, kind, offset, length)?;
+    LIBRARY.add(&Addition { name, file, identifier, queue_id, own })
 }
 
 pub(crate) fn release(file: &[u8], kind: i32, length: i64, offset: i64) -> Result<(), Failure> {
-    running()?.release(&named(file, kind, offset, length)?)
+    check_running()?;
+    LIBRARY.release(&named(file, kind, offset, length)?)
 }
 
 pub(crate) fn cancel(file: &[u8], kind: i32, length: i64, offset: i64) -> Result<(), Failure> {
-    running()?.cancel(&named(file, kind, offset, length)?)
+    check_running()?;
+    LIBRARY.cancel(&named(file, kind, offset, length)?)
 }
 
 pub(crate) fn metrics() -> Result<Snapshot, Failure> {
-    Ok(running()?.metrics())
+    check_running()?;
+    LIBRARY.metrics()
 }
 
 /// Called in a forked child.
 extern "C" fn note_fork() {
     // Nobody else is here to change it meanwhile.
-    if STATE.load(Ordering::Relaxed) == RUNS {
+    if STATE.load(Ordering::Relaxed) != STOPPED {
         STATE.store(LEFT_BEHIND, Ordering::Relaxed);
     }
 }
 
-/// The library, if it runs in this process. No lock is held afterwards, so that call-backs may call.
-fn running() -> Result<Arc<Library>, Failure> {
-    if STATE.load(Ordering::Acquire) != RUNS {
-        return Err(Failure::NotRunning);
-    }
-    let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
-    running.clone().ok_or(Failure::NotRunning)
+/// Whether a library runs in this process, or ends.
+fn is_there() -> bool {
+    matches!(STATE.load(Ordering::SeqCst), RUNS | ENDS)
+}
+
+fn check_running() -> Result<(), Failure> {
+    if is_there() { Ok(()) } else { Err(Failure::NotRunning) }
 }
 
 /// What a request is named with, if it can be one.
@@ -187,10 +196,5 @@ fn named(file: &[u8], kind: i32, offset: i64, length: i64) -> Result<Name, Failu
     if offset + length > OFFSET_MAX.0 {
         return Err(Failure::Invalid);
     }
-    Ok(Name {
-        file: FileKey::of_name(file),
-        direction,
-        offset: Offset(offset),
-        length: Bytes(length),
-    })
+    Ok(Name::new(file_key(file), direction, Offset(offset), Bytes(length)))
 }

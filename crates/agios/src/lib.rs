@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!  sys          the C symbols and the program's pointers
-//!  door         which library runs, what arguments mean
-//!  library      requests, call-backs, the library's thread
+//!  door         whether the library runs, what arguments mean
+//!  library      who touches what: additions, releases, start and end
+//!  intake       what was added        queue    what waits for its turn
+//!  caller       the library's thread  passing  NOOP, which queues nothing
+//!  name, by_name  what AGIOS names requests with, and how they are found by it
 //!  arrangement  which policy and which sharing an algorithm is
-//!  outstanding  requests by what AGIOS names them with
 //!  config       the configuration file
 //!  metrics, trace_file, quick_hash
 //! ```
@@ -13,11 +15,16 @@
 //! `include/agios.h` is for programs, `docs/agios.md` for those who switch one over.
 
 mod arrangement;
+mod by_name;
+mod caller;
 mod config;
 mod door;
+mod intake;
 mod library;
 mod metrics;
-mod outstanding;
+mod name;
+mod passing;
+mod queue;
 mod quick_hash;
 mod sys;
 mod trace_file;

@@ -1,51 +1,54 @@
 //! The library that runs between `agios_init` and `agios_exit`.
 //!
 //! ```text
-//!  add ──► book of requests ──► controller ──► poll, on the library's thread ──► call-back
-//!  release, cancel ──► found in the book by name ──► controller
-//!  NOOP: add ──► book of requests ──► call-back, on the caller's thread
+//!  add ──► intake ──┐
+//!                   ├──► queue: controller ──► given ──► call-back, on the library's thread
+//!  release ──► given ──► what was released ──┘
+//!  NOOP: add ──► passing ──► call-back, on the caller's thread
 //! ```
 //!
 //! AGIOS calls back on one thread of its own, except under NOOP, and programs rely on both halves
 //! of that: call-backs append to lists without a lock, and take locks that are held around
 //! `agios_add_request`. So the controller, which would call back on any thread, is polled by one.
+//!
+//! # Who touches what
+//!
+//! State that goes from one processor to another costs more than using it. So the queue is the
+//! thread's own, but for those who cancel or ask for the metrics; who adds touches the intake alone,
+//! who releases only what is given. Each has a lock, held for a short time and never during a
+//! call-back; who needs several takes them in the order queue, intake, given.
+//!
+//! # Why nothing is forgotten
+//!
+//! Who adds or releases counts that, and then looks whether the thread sleeps. The thread says that
+//! it sleeps, and then looks whether anything was counted that it has not seen. All of it is
+//! sequentially consistent, so one of both sees the other.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use forebay_controller::{Controller, Error, Outcome, Submission, Ticket, Turn};
-use forebay_sched::Access;
-use forebay_units::{ByteRange, Bytes, ClassId, Direction, Timestamp};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use forebay_controller::{Error, Ticket};
+use forebay_units::Timestamp;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 
-use crate::arrangement::{Arrangement, Queues};
-use crate::config::Config;
+use crate::arrangement::Arrangement;
+use crate::by_name::ByName;
+use crate::caller::{self, Caller};
+use crate::config::{Algorithm, Config};
 use crate::door::{self, Failure};
-use crate::metrics::{Metrics, Snapshot};
-use crate::outstanding::{Name, Outstanding, Refusal, Stage};
+use crate::intake::{Arrival, Intake, Rules};
+use crate::metrics::Snapshot;
+use crate::name::Name;
+use crate::passing::Passing;
+use crate::queue::{Queue, time_since};
 use crate::sys::{CallBacks, OwnCallBack};
 use crate::trace_file::TraceFile;
 
 /// Most requests in a call-back: AGIOS's limit (`MAX_AGGREG_SIZE`), which programs may count on.
 pub(crate) const BATCH_REQUESTS_MAX: usize = 16;
-
-/// How long the library's thread looks for news before it sleeps: waking it costs a program that
-/// adds one request at a time more than everything else.
-const PATIENCE: Duration = Duration::from_micros(20);
-
-/// How often it looks before it lets others have the processor: they may be about to add.
-const LOOKS: u32 = 32;
-
-/// How often a taken book is tried for before sleeping, and how many pauses lie between the first two
-/// attempts; twice as many between the next two, and so on. Long pauses are the point: what the book
-/// holds moves between processors' caches, which costs more than using it. So whoever has it does well
-/// to use it many times in a row.
-const ATTEMPTS: u32 = 5;
-const PAUSES: u32 = 256;
 
 /// A request to be added.
 #[derive(Debug)]
@@ -57,357 +60,317 @@ pub(crate) struct Addition<'a> {
     pub(crate) own: Option<OwnCallBack>,
 }
 
+/// The library; there is one a process, because the interface has no handle. Empty while it does not run.
+pub(crate) static LIBRARY: Library = Library {
+    intake: Counted::new(Intake::new()),
+    given: Counted::new(Given { requests: ByName::new(), released: Vec::new() }),
+    queue: Counted::new(None),
+    passing: Counted::new(None),
+    is_passing: AtomicBool::new(false),
+    is_ending: AtomicBool::new(false),
+    watch: AtomicU8::new(AWAKE),
+    thread: Mutex::new(None),
+    is_traced: AtomicBool::new(false),
+    trace: Mutex::new(None),
+};
+
 pub(crate) struct Library {
-    call_backs: CallBacks,
-    /// `None` under NOOP.
-    controller: Option<Controller>,
-    queues: Queues,
-    queue_requests_max: usize,
-    in_flight_max: usize,
+    /// With how many were ever added.
+    pub(crate) intake: Counted<Intake>,
+    /// With how many were ever released by others than the library's thread.
+    pub(crate) given: Counted<Given>,
+    /// With how many have left it.
+    pub(crate) queue: Counted<Option<Queue>>,
+    /// Under NOOP, instead of the three above.
+    passing: Counted<Option<Passing>>,
+    is_passing: AtomicBool,
+    pub(crate) is_ending: AtomicBool,
+    /// What the library's thread waits for, as one of the three below.
+    pub(crate) watch: AtomicU8,
+    thread: Mutex<Option<Running>>,
+    is_traced: AtomicBool,
+    trace: Mutex<Option<Trace>>,
+}
+
+/// The library's thread is awake.
+pub(crate) const AWAKE: u8 = 0;
+/// It sleeps until something is added: nothing waits, so a release changes nothing.
+pub(crate) const UNTIL_ADDED: u8 = 1;
+/// It sleeps until something is added or released.
+pub(crate) const UNTIL_ANYTHING: u8 = 2;
+
+/// Something under a lock, and a count that is changed under it and read without. Away from what
+/// other threads write.
+#[repr(align(128))]
+pub(crate) struct Counted<T> {
+    pub(crate) count: AtomicU64,
+    value: Mutex<T>,
+}
+
+impl<T> Counted<T> {
+    const fn new(value: T) -> Self {
+        Self { count: AtomicU64::new(0), value: Mutex::new(value) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        lock(&self.value)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The requests that are with the program.
+pub(crate) struct Given {
+    pub(crate) requests: ByName<Ticket>,
+    /// What it has released since the queue was told.
+    released: Vec<(Ticket, Name)>,
+}
+
+/// The library's thread, and what wakes it.
+struct Running {
+    thread: JoinHandle<()>,
+    bell: Arc<OwnedFd>,
+}
+
+struct Trace {
+    file: TraceFile,
     started: Instant,
-    book: Mutex<Book>,
-    /// How often the book has changed so that a look at the controller may find something.
-    news: AtomicU64,
-    /// Readable when the thread is to end.
-    end: OwnedFd,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Everything that changes.
-struct Book {
-    requests: Outstanding<Waiting>,
-    /// Released from inside a call-back. Only the thread that called back asks what goes next, so the
-    /// controller need not know before it does.
-    released: Vec<(Ticket, Bytes)>,
-    metrics: Metrics,
-    trace: Option<TraceFile>,
-    is_stopped: bool,
-}
-
-thread_local! {
-    /// Set on the library's thread.
-    static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this is the library's thread.
-pub(crate) fn is_calling_back() -> bool {
-    CALLS_BACK.get()
-}
-
-/// What the book keeps of a request until it is the program's.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    identifier: i64,
-    own: Option<OwnCallBack>,
+/// What the queue has been told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) added: u64,
+    pub(crate) released: u64,
 }
 
 impl Library {
-    /// A library that runs.
+    /// Begins. It does not run.
     pub(crate) fn start(
+        &self,
         config: &Config,
         call_backs: CallBacks,
         queues: u32,
-    ) -> Result<Arc<Self>, Failure> {
+    ) -> Result<(), Failure> {
         let trace = config.trace.as_ref().map(TraceFile::create).transpose();
         let trace = trace.map_err(|error| door::refuse(&error.to_string()))?;
         let Arrangement { controller, queues } = Arrangement::of(config, queues)?;
-        let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let library = Arc::new(Self {
-            call_backs,
-            controller,
-            queues,
-            queue_requests_max: config.queue_requests_max as usize,
-            in_flight_max: config.in_flight_max as usize,
-            started: Instant::now(),
-            book: Mutex::new(Book {
-                requests: Outstanding::default(),
-                released: Vec::new(),
-                metrics: Metrics::default(),
-                trace,
-                is_stopped: false,
-            }),
-            news: AtomicU64::new(0),
-            end: end.map_err(|error| no_resource(&error))?,
-            thread: Mutex::new(None),
-        });
-        if library.controller.is_some() {
-            let of_thread = Arc::clone(&library);
-            let spawned =
-                thread::Builder::new().name("agios".to_owned()).spawn(move || of_thread.dispatch());
-            let thread = spawned.map_err(|error| no_resource(&error))?;
-            *library.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let started = Instant::now();
+        match controller {
+            None => {
+                let in_flight_max = config.in_flight_max as usize;
+                *self.passing.lock() = Some(Passing::new(call_backs, started, in_flight_max));
+            }
+            Some(controller) => {
+                let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+                let bell = Arc::new(bell.map_err(|error| no_resource(&error))?);
+                let hears_all = config.algorithm == Algorithm::Auto;
+                let caller = Caller::new(call_backs, &controller, &bell, hears_all);
+                let mut thread = lock(&self.thread);
+                *self.queue.lock() = Some(Queue::new(controller, started));
+                let name = "agios".to_owned();
+                match thread::Builder::new().name(name).spawn(move || caller.run()) {
+                    Ok(spawned) => *thread = Some(Running { thread: spawned, bell }),
+                    Err(error) => {
+                        *self.queue.lock() = None;
+                        return Err(no_resource(&error));
+                    }
+                }
+                self.intake.lock().open(Rules {
+                    queues,
+                    queue_requests_max: u64::from(config.queue_requests_max),
+                    has_call_back: call_backs.one.is_some(),
+                });
+            }
         }
-        Ok(library)
+        self.is_passing.store(self.passing.lock().is_some(), Ordering::Relaxed);
+        self.is_traced.store(trace.is_some(), Ordering::Relaxed);
+        *lock(&self.trace) = trace.map(|file| Trace { file, started });
+        Ok(())
     }
 
-    /// Ends the thread after the call-back that runs, and says what was not given back.
+    /// Ends the thread after the call-back that runs, and says what was not given back. Meanwhile
+    /// nothing is taken in, but requests may be released.
     pub(crate) fn stop(&self) {
-        self.book().is_stopped = true;
-        self.tell_news();
-        // Fails only if the thread has been told a great many times.
-        _ = rustix::io::write(&self.end, &1_u64.to_ne_bytes());
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            door::say("the library's thread has failed");
+        self.intake.lock().close();
+        self.is_ending.store(true, Ordering::SeqCst);
+        // Not joined under the lock, which those take who wake it.
+        if let Some(running) = lock(&self.thread).take() {
+            running.ring();
+            if running.thread.join().is_err() {
+                door::say("the library's thread has failed");
+            }
         }
-        let mut book = self.book();
-        let queued = book.requests.count(Stage::Queued);
+        *self.passing.lock() = None;
+        let queue = self.queue.lock().take();
+        let mut arrivals = Vec::new();
+        self.intake.lock().swap(&mut arrivals);
+        *self.given.lock() = Given { requests: ByName::new(), released: Vec::new() };
+        for counted in [&self.intake.count, &self.given.count, &self.queue.count] {
+            counted.store(0, Ordering::SeqCst);
+        }
+        self.is_ending.store(false, Ordering::SeqCst);
+        let queued = queue.map_or(0, |queue| queue.count()) + arrivals.len();
         if queued > 0 {
             door::say(&format!(
                 "agios_exit: {queued} requests were still queued; they will not be given to the call-backs"
             ));
         }
-        if let Some(Err(error)) = book.trace.take().map(TraceFile::finish) {
+        let trace = lock(&self.trace).take();
+        if let Some(Err(error)) = trace.map(|trace| trace.file.finish()) {
             door::say(&format!("the trace is incomplete: {error}"));
         }
     }
 
     pub(crate) fn add(&self, addition: &Addition<'_>) -> Result<(), Failure> {
-        if addition.own.is_none() && self.call_backs.one.is_none() {
-            return Err(door::refuse(
+        let when = Instant::now();
+        // Held until the request is taken in, so that lines come in the order of arrival.
+        let trace = self.is_traced.load(Ordering::Relaxed).then(|| lock(&self.trace));
+        let added = match self.is_passing.load(Ordering::Relaxed) {
+            true => self.pass(addition, when, trace),
+            false => self.take_in(addition, when, trace),
+        };
+        if added == Err(Failure::NoCallBack) {
+            door::say(
                 "agios_add_request: no call-back, neither of the request nor from agios_init",
-            ));
+            );
         }
-        let class = self.queues.class(addition.queue_id).ok_or(Failure::Invalid)?;
-        match &self.controller {
-            Some(controller) => self.queue(controller, addition, class),
-            None => self.pass(addition),
-        }
+        added
     }
 
     /// The program is done with a request.
     pub(crate) fn release(&self, name: &Name) -> Result<(), Failure> {
-        let mut book = self.book();
-        let ticket = book.requests.release(name).ok_or(Failure::Unknown)?;
-        book.metrics.released(name.file, name.length);
-        let Some(controller) = &self.controller else { return Ok(()) };
-        if is_calling_back() {
-            book.released.push((ticket, name.length));
-            return Ok(());
+        if self.is_passing.load(Ordering::Relaxed) {
+            return self.passing.lock().as_mut().ok_or(Failure::NotRunning)?.release(name);
         }
-        controller.complete(ticket, Outcome::Moved(name.length))?;
-        drop(book);
-        self.tell_news();
+        let mut given = self.given.lock();
+        let ticket = given.requests.take_named(name).ok_or(Failure::Unknown)?;
+        given.released.push((ticket, *name));
+        // The library's thread looks by itself when it returns from its call-back.
+        if !caller::is_calling_back() {
+            let count = self.given.count.load(Ordering::Relaxed);
+            self.given.count.store(count + 1, Ordering::SeqCst);
+            drop(given);
+            self.wake(UNTIL_ANYTHING);
+        }
         Ok(())
     }
 
     /// The program no longer wants a request.
     pub(crate) fn cancel(&self, name: &Name) -> Result<(), Failure> {
-        let mut book = self.book();
-        let ticket = book.requests.cancel(name).map_err(|refusal| match refusal {
-            Refusal::Unknown => Failure::Unknown,
-            Refusal::InFlight => Failure::InFlight,
-        })?;
-        let controller = self.controller.as_ref().ok_or(Failure::Broken)?;
-        controller.cancel(ticket).map_err(Failure::from)
+        if self.is_passing.load(Ordering::Relaxed) {
+            return self.passing.lock().as_ref().ok_or(Failure::NotRunning)?.cancel(name);
+        }
+        let mut queue = self.queue.lock();
+        let queue = queue.as_mut().ok_or(Failure::NotRunning)?;
+        self.bring_up_to_date(queue)?;
+        if queue.cancel(name)? {
+            self.queue.count.store(queue.left(), Ordering::SeqCst);
+            return Ok(());
+        }
+        let is_given = self.given.lock().requests.find(name).is_some();
+        Err(if is_given { Failure::InFlight } else { Failure::Unknown })
     }
 
-    pub(crate) fn metrics(&self) -> Snapshot {
-        self.book().metrics.take()
+    pub(crate) fn metrics(&self) -> Result<Snapshot, Failure> {
+        if self.is_passing.load(Ordering::Relaxed) {
+            let mut passing = self.passing.lock();
+            return Ok(passing.as_mut().ok_or(Failure::NotRunning)?.metrics.take());
+        }
+        let mut queue = self.queue.lock();
+        let queue = queue.as_mut().ok_or(Failure::NotRunning)?;
+        self.bring_up_to_date(queue)?;
+        Ok(queue.metrics.take())
     }
 
     /// Adds a request to be scheduled.
-    fn queue(
+    fn take_in(
         &self,
-        controller: &Controller,
         addition: &Addition<'_>,
-        class: ClassId,
+        when: Instant,
+        trace: Option<MutexGuard<'_, Option<Trace>>>,
     ) -> Result<(), Failure> {
-        let Name { file, direction, offset, length } = addition.name;
-        let mut book = self.running_book()?;
-        if book.requests.count(Stage::Queued) >= self.queue_requests_max {
-            return Err(Failure::QueueFull);
-        }
-        let waiting = Waiting { identifier: addition.identifier, own: addition.own };
-        let slot = book.requests.add(addition.name, Stage::Queued, waiting);
-        let access = match direction {
-            // There is nothing to order about no bytes. As a sync it passes every policy, and
-            // still comes after the writes before it.
-            _ if length == Bytes::ZERO => Access::Sync,
-            Direction::Read => Access::Read,
-            Direction::Write => Access::Write,
-        };
-        let submission =
-            Submission { class, ..Submission::new(u64::from(slot), file, access, offset, length) };
-        match controller.submit(&submission) {
-            Ok(ticket) => book.requests.set_ticket(slot, ticket),
-            Err(error) => {
-                book.requests.remove(slot);
-                return Err(error.into());
-            }
-        }
-        self.note(&mut book, addition);
-        drop(book);
-        self.tell_news();
+        let Addition { name, identifier, queue_id, own, .. } = *addition;
+        let mut intake = self.intake.lock();
+        let left = || self.queue.count.load(Ordering::SeqCst);
+        let arrival = |class| Arrival { name, identifier, own, class, when };
+        let added = intake.add(queue_id, own.is_some(), left, arrival)?;
+        self.intake.count.store(added, Ordering::SeqCst);
+        drop(intake);
+        self.wake(UNTIL_ADDED);
+        note(trace, addition, when);
         Ok(())
     }
 
     /// Gives a request to the program at once: NOOP.
-    fn pass(&self, addition: &Addition<'_>) -> Result<(), Failure> {
-        let mut book = self.running_book()?;
-        if book.requests.count(Stage::InFlight) >= self.in_flight_max {
-            return Err(Failure::QueueFull);
+    fn pass(
+        &self,
+        addition: &Addition<'_>,
+        when: Instant,
+        trace: Option<MutexGuard<'_, Option<Trace>>>,
+    ) -> Result<(), Failure> {
+        let mut passing = self.passing.lock();
+        let open = passing.as_mut().ok_or(Failure::NotRunning)?;
+        let call_backs = open.call_backs;
+        if addition.own.is_none() && call_backs.one.is_none() {
+            return Err(Failure::NoCallBack);
         }
-        let waiting = Waiting { identifier: addition.identifier, own: addition.own };
-        book.requests.add(addition.name, Stage::InFlight, waiting);
-        self.note(&mut book, addition);
-        drop(book);
+        open.add(when, addition.name)?;
+        drop(passing);
+        note(trace, addition, when);
         match addition.own {
             Some(own) => own.call(addition.identifier),
-            None => self.call_backs.call(&mut [addition.identifier]),
+            None => call_backs.call(&mut [addition.identifier]),
         }
         Ok(())
     }
 
-    /// A request has arrived: metrics and trace.
-    fn note(&self, book: &mut Book, addition: &Addition<'_>) {
-        let Name { file, direction, offset, length } = addition.name;
-        let now = Timestamp(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        book.metrics.added(now, file, direction, ByteRange::new(offset, length));
-        if let Some(trace) = &mut book.trace {
-            let since_start = now - Timestamp(0);
-            let line = trace.line(since_start, addition.file, direction, offset.0, length);
-            if let Err(error) = line {
-                let error = trace.named(&error);
-                door::say(&format!("the trace ends here: {error}"));
-                book.trace = None;
-            }
+    /// Tells the queue what was released and added until now.
+    pub(crate) fn bring_up_to_date(&self, queue: &mut Queue) -> Result<Seen, Error> {
+        let mut given = self.given.lock();
+        core::mem::swap(&mut given.released, &mut queue.released);
+        let released = self.given.count.load(Ordering::SeqCst);
+        drop(given);
+        queue.end_released()?;
+        if self.intake.count.load(Ordering::SeqCst) != queue.added() {
+            self.intake.lock().swap(&mut queue.arrivals);
         }
+        queue.admit_arrivals()?;
+        Ok(Seen { added: queue.added(), released })
     }
 
-    /// The library's thread: polls the controller and calls back, until the end.
-    fn dispatch(&self) {
-        let Some(controller) = &self.controller else { return };
-        CALLS_BACK.set(true);
-        let mut turns: Vec<Turn> = Vec::new();
-        let mut batch: Vec<Waiting> = Vec::new();
-        let mut identifiers: Vec<i64> = Vec::new();
-        let mut is_patient = true;
-        loop {
-            let known = self.news.load(Ordering::Acquire);
-            match self.next(controller, is_patient, &mut turns, &mut batch) {
-                Next::Batch => {
-                    self.call_back(&batch, &mut identifiers);
-                    is_patient = true;
-                }
-                Next::Nothing if is_patient => is_patient = self.has_news(known),
-                Next::Nothing => {
-                    self.sleep(controller);
-                    is_patient = true;
-                }
-                Next::End => return,
-            }
+    /// Makes the library's thread look, if it sleeps until this, or less, has happened.
+    fn wake(&self, what: u8) {
+        if self.watch.load(Ordering::SeqCst) >= what
+            && self.watch.swap(AWAKE, Ordering::SeqCst) != AWAKE
+            && let Some(running) = &*lock(&self.thread)
+        {
+            running.ring();
         }
-    }
-
-    /// Looks for a short time whether anything is new since `known`.
-    fn has_news(&self, known: u64) -> bool {
-        let began = Instant::now();
-        while began.elapsed() < PATIENCE {
-            for _ in 0..LOOKS {
-                if self.news.load(Ordering::Acquire) != known {
-                    return true;
-                }
-                core::hint::spin_loop();
-            }
-            thread::yield_now();
-        }
-        false
-    }
-
-    /// What goes next. Polled under the book's lock, so that nobody sees a request that the
-    /// controller has dispatched and the book has not. Who is patient does not ask the controller when
-    /// nothing is queued: its answer that nothing is there would have the next addition set a timer.
-    fn next(
-        &self,
-        controller: &Controller,
-        is_patient: bool,
-        turns: &mut Vec<Turn>,
-        batch: &mut Vec<Waiting>,
-    ) -> Next {
-        let mut book = self.book();
-        if book.is_stopped {
-            return Next::End;
-        }
-        for (ticket, length) in book.released.drain(..) {
-            // It fails only if the controller has failed, which polling it says too.
-            _ = controller.complete(ticket, Outcome::Moved(length));
-        }
-        if is_patient && book.requests.count(Stage::Queued) == 0 {
-            return Next::Nothing;
-        }
-        batch.clear();
-        match controller.poll(BATCH_REQUESTS_MAX, turns) {
-            Ok(Some(ready)) => {
-                let slots = ready.turns.iter().map(|turn| turn.id as u32);
-                batch.extend(slots.map(|slot| book.requests.dispatch(slot)));
-                Next::Batch
-            }
-            Ok(None) => Next::Nothing,
-            Err(error) => {
-                door::say(&format!(
-                    "the scheduler has failed, no request is given back any longer: {error}"
-                ));
-                book.is_stopped = true;
-                Next::End
-            }
-        }
-    }
-
-    /// Calls back for a batch: those requests that brought nothing of their own together.
-    fn call_back(&self, batch: &[Waiting], identifiers: &mut Vec<i64>) {
-        for piece in batch.chunk_by(|a, b| a.own.is_none() && b.own.is_none()) {
-            match piece[0].own {
-                Some(own) => own.call(piece[0].identifier),
-                None => {
-                    identifiers.clear();
-                    identifiers.extend(piece.iter().map(|waiting| waiting.identifier));
-                    self.call_backs.call(identifiers);
-                }
-            }
-        }
-    }
-
-    /// Sleeps until there may be something, or the end has come.
-    fn sleep(&self, controller: &Controller) {
-        let Ok(descriptor) = controller.descriptor() else { return };
-        let mut descriptors = [
-            PollFd::from_borrowed_fd(descriptor, PollFlags::IN),
-            PollFd::new(&self.end, PollFlags::IN),
-        ];
-        // A signal, or whatever else ends it early, only means to look again.
-        _ = poll(&mut descriptors, None);
-    }
-
-    fn tell_news(&self) {
-        self.news.fetch_add(1, Ordering::Release);
-    }
-
-    fn book(&self) -> MutexGuard<'_, Book> {
-        for attempt in 0..ATTEMPTS {
-            match self.book.try_lock() {
-                Ok(book) => return book,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    (0..PAUSES << attempt).for_each(|_| core::hint::spin_loop());
-                }
-            }
-        }
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The book, if it takes requests.
-    fn running_book(&self) -> Result<MutexGuard<'_, Book>, Failure> {
-        let book = self.book();
-        if book.is_stopped { Err(Failure::NotRunning) } else { Ok(book) }
     }
 }
 
-/// What the library's thread does next.
-enum Next {
-    Batch,
-    Nothing,
-    End,
+impl Running {
+    /// Makes the thread look even if it is about to sleep.
+    fn ring(&self) {
+        // Fails only if it was rung a great many times.
+        _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+/// A request has arrived.
+fn note(trace: Option<MutexGuard<'_, Option<Trace>>>, addition: &Addition<'_>, when: Instant) {
+    let Some(mut guard) = trace else { return };
+    let Some(trace) = guard.as_mut() else { return };
+    let Name { direction, offset, length, .. } = addition.name;
+    let since_start = time_since(trace.started, when) - Timestamp(0);
+    if let Err(error) = trace.file.line(since_start, addition.file, direction, offset.0, length) {
+        let error = trace.file.named(&error);
+        door::say(&format!("the trace ends here: {error}"));
+        *guard = None;
+    }
 }
 
 impl From<Error> for Failure {
