@@ -1,6 +1,6 @@
 //! A request as the scheduler sees it: a descriptor without data.
 
-use forebay_units::{ByteRange, ClassId, ClientId, Direction, FileIndex, Timestamp};
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Direction, FileIndex, Timestamp};
 
 /// Names one accepted request until it is completed or cancelled.
 ///
@@ -48,6 +48,18 @@ pub struct Request {
     pub client: ClientId,
     /// The sharing class; 0 where classes are not used.
     pub class: ClassId,
+}
+
+/// What one request without an end can have moved: as much as one call of Linux, read(2).
+const OPEN_MOVED_MAX: Bytes = Bytes(0x7fff_f000);
+
+impl Request {
+    /// So many bytes, as far as the request can have moved them. A completion that claims more would
+    /// charge its class for service that the device cannot have given, and starve it.
+    pub fn moved_at_most(&self, moved: Bytes) -> Bytes {
+        let is_open = self.range.end.0 == u64::MAX;
+        moved.min(if is_open { OPEN_MOVED_MAX } else { self.range.length() })
+    }
 }
 
 /// An accepted request with what acceptance added.

@@ -178,9 +178,10 @@ impl Scheduler {
         turn
     }
 
-    /// A dispatched request has ended well, after `moved` bytes. Unblocks what waited for it. With
-    /// classes, its class is charged what it moved, or 4 KiB of what it asked for if that is more.
-    /// Returns the request, or `None` if no request in flight has this id.
+    /// A dispatched request has ended well, after `moved` bytes; more than it asked for counts as
+    /// what it asked for ([`Request::moved_at_most`](crate::Request::moved_at_most)). Unblocks what
+    /// waited for it. With classes, its class is charged what it moved, or 4 KiB of what it asked
+    /// for if that is more. Returns the request, or `None` if no request in flight has this id.
     pub fn complete(&mut self, now: Timestamp, id: RequestId, moved: Bytes) -> Option<Accepted> {
         self.end(now, id, moved, Outcome::Done)
     }
@@ -199,6 +200,7 @@ impl Scheduler {
             return None;
         }
         let accepted = self.table.accepted(slot);
+        let moved = accepted.request.moved_at_most(moved);
         let index = self.table.class_index(slot);
         self.queues[usize::from(index)].complete(now, &self.table, &accepted, state, moved);
         self.counts.in_flight -= 1;

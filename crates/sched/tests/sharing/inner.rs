@@ -43,6 +43,8 @@ struct Loop {
     seek: u64,
     /// Time of the disk that each class has had.
     busy: Vec<u64>,
+    /// A class whose completions claim to have moved more than was asked.
+    boasts: Option<usize>,
 }
 
 impl Loop {
@@ -56,6 +58,7 @@ impl Loop {
             depth,
             seek: 0,
             busy: nothing,
+            boasts: None,
         }
     }
 
@@ -120,7 +123,8 @@ impl Loop {
             while flying.front().is_some_and(|(end, ..)| *end <= now) {
                 let (_, class, members) = flying.pop_front().expect("just seen");
                 for (id, length) in members {
-                    self.scheduler.complete(Timestamp(now), id, length).expect("it is in flight");
+                    let moved = if self.boasts == Some(class) { Bytes(1 << 62) } else { length };
+                    self.scheduler.complete(Timestamp(now), id, moved).expect("it is in flight");
                     self.submit(Timestamp(now), class);
                 }
             }
@@ -172,6 +176,18 @@ const SEEK: u64 = 7_000_000;
 const MERGING: Demand =
     Demand { requests: 1_024, bytes: 8_192, files: 2, access: Order::Sequential };
 const SMALL: Demand = Demand { requests: 64, bytes: 4_096, files: 1, access: Order::Random };
+
+#[test]
+fn a_completion_that_claims_too_much_starves_nobody() {
+    for discipline in [Discipline::Sfq, Discipline::Drr] {
+        let scheduler = shared(settings(discipline), &[1, 1], &aioli(1 << 20, false));
+        let mut closed = Loop::new(scheduler, vec![SMALL, SMALL], 4);
+        closed.boasts = Some(1);
+        let log = closed.run(1_000);
+        let [honest, boasting] = [0, 1].map(|class| bytes_of(&log, class));
+        assert!(honest.abs_diff(boasting) * 10 <= honest, "{discipline:?}: {honest} {boasting}");
+    }
+}
 
 #[test]
 fn how_far_a_quantum_grows_does_not_matter() {
