@@ -2,14 +2,14 @@
 //!
 //! It holds a lock for as long as it lives, ignores what would end it (a disk that goes away
 //! under a mounted file system loses data and may hang the machine), and ends by itself when its
-//! file system is unmounted.
+//! file system is unmounted. Should its owner be killed, it takes the disk down itself.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
@@ -17,11 +17,13 @@ use rustix::io::Errno;
 use rustix::process::{configure_io_flusher_behavior, setpriority_process, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::control::Control;
 use crate::error::Error;
 use crate::fuse::connection::Connection;
+use crate::places::Places;
 use crate::server::Server;
-use crate::settings::Settings;
 use crate::stack::wait_until;
+use crate::teardown::attend;
 
 /// The program that is the daemon.
 const PROGRAM: &str = "forebay-lab-disk";
@@ -40,63 +42,6 @@ const OUT_OF_MEMORY_NEVER: &str = "-1000";
 /// Longer than anybody asks whether a daemon is alive.
 const LOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// Where a disk keeps what; all below one directory.
-#[derive(Clone, Debug)]
-pub(crate) struct Places {
-    pub(crate) directory: PathBuf,
-}
-
-impl Places {
-    pub(crate) fn settings(&self) -> PathBuf {
-        self.directory.join("settings.json")
-    }
-
-    /// Held by the daemon.
-    pub(crate) fn lock(&self) -> PathBuf {
-        self.directory.join("lock")
-    }
-
-    /// Held by the process whose disk it is, as long as that takes it down when it ends.
-    pub(crate) fn owner(&self) -> PathBuf {
-        self.directory.join("owner")
-    }
-
-    /// What becomes [`owner`](Self::owner) as soon as it is held.
-    pub(crate) fn next_owner(&self) -> PathBuf {
-        self.directory.join("owner.new")
-    }
-
-    /// What the daemon says when something is wrong.
-    pub(crate) fn log(&self) -> PathBuf {
-        self.directory.join("log")
-    }
-
-    /// Where the daemon's file system is mounted.
-    pub(crate) fn fuse(&self) -> PathBuf {
-        self.directory.join("fuse")
-    }
-
-    /// Where the disk's own file system is mounted.
-    pub(crate) fn mount_point(&self) -> PathBuf {
-        self.directory.join("mnt")
-    }
-
-    /// Whether a daemon is alive. Several may ask at once: they share the lock.
-    pub(crate) fn is_served(&self) -> bool {
-        let Ok(lock) = File::open(self.lock()) else { return false };
-        flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
-    }
-
-    pub(crate) fn read_settings(&self) -> Result<Settings, Error> {
-        let path = self.settings();
-        let text = std::fs::read_to_string(&path).map_err(Error::file(&path))?;
-        let settings: Settings = serde_json::from_str(&text)
-            .map_err(|error| Error::failed(format!("{}: {error}", path.display())))?;
-        settings.check()?;
-        Ok(settings)
-    }
-}
-
 /// Is the disk that the settings in `directory` describe, until it is unmounted: what the daemon's program does.
 ///
 /// # Errors
@@ -104,9 +49,14 @@ impl Places {
 pub fn serve(directory: &Path) -> Result<(), Error> {
     let places = Places { directory: directory.to_owned() };
     let settings = places.read_settings()?;
-    let lock = File::create(places.lock()).map_err(Error::file(&places.lock()))?;
+    let path = places.lock();
+    let lock = File::options().write(true).create(true).truncate(false).open(&path);
+    let mut lock = lock.map_err(Error::file(&path))?;
     take_lock(&lock)
         .map_err(Error::io(format!("another daemon serves {}", directory.display())))?;
+    lock.set_len(0)
+        .and_then(|()| write!(lock, "{}", std::process::id()))
+        .map_err(Error::file(&path))?;
     // A session of its own: what a terminal sends to those before it does not come here.
     setsid().map_err(Error::io("a session"))?;
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -115,12 +65,22 @@ pub fn serve(directory: &Path) -> Result<(), Error> {
     }
     setpriority_process(None, NICE).map_err(Error::io("a higher priority"))?;
     survive_lack_of_memory();
-    let server = Server::new(&settings, Connection::mount(&places.fuse())?)?;
+    let control = Control::open(&places)?;
+    let server = Server::new(&settings, Connection::mount(&places.fuse())?, control)?;
+    let is_begun = Arc::new(AtomicBool::new(false));
+    let attendant = std::thread::spawn({
+        let is_begun = Arc::clone(&is_begun);
+        move || attend(&places, &is_begun)
+    });
     let mut output = std::io::stdout();
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::io("saying so"))?;
-    server.run().map_err(Error::io("serving the disk"))?;
+    let outcome = server.run().map_err(Error::io("serving the disk"));
     drop(lock);
-    Ok(())
+    if is_begun.load(Ordering::Acquire) {
+        // It is in the middle of removing what is left. A panic of its own is in the log.
+        let _ = attendant.join();
+    }
+    outcome
 }
 
 /// Takes the daemon's lock. Who asks [`Places::is_served`] holds it for a moment as well, so one
@@ -161,10 +121,8 @@ pub(crate) fn start(places: &Places) -> Result<(), Error> {
         return Ok(());
     }
     let ended = child.wait().map_err(Error::io(PROGRAM))?;
-    let mut said = String::new();
-    // Without the log the exit code has to do.
-    let _ = File::open(places.log()).and_then(|mut log| log.read_to_string(&mut said));
-    Err(Error::failed(format!("{PROGRAM} ended with {ended}: {}", said.trim())))
+    let said = places.last_words().join("; ");
+    Err(Error::failed(format!("{PROGRAM} ended with {ended}: {said}")))
 }
 
 /// A child that is not waited for stays in the process table; the thread ends with the daemon or with this process.

@@ -1,30 +1,31 @@
-//! A disk from up to down.
+//! A disk, and setting it up.
 //!
 //! ```text
-//!   up    directory ─► daemon (FUSE) ─► loop device ─► mkfs ─► mount ─► queue ─► charge
-//!   down  unmount ─► detach ─► unmount FUSE ─► daemon ends ─► directory goes
+//!   directory, owned ─► daemon (FUSE) ─► loop device ─► mkfs ─► mount ─► queue ─► charge
 //! ```
 //!
-//! `down` looks at what is there and takes it away from the top, so it repairs whatever a crash
-//! of the daemon, of `up` or of an earlier `down` has left.
+//! What goes down, and how, is in [`teardown`](crate::teardown).
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open, syncfs};
+use rustix::fs::{Mode, OFlags, open, syncfs};
 use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::{self, Places};
+use crate::control::{self, Command};
+use crate::daemon;
 use crate::error::Error;
-use crate::server::{COMMAND_FILE, Command, DISK_FILE, STATISTICS_FILE};
-use crate::settings::{RUN_DIRECTORY, Settings, check_name, directory_of};
+use crate::owner::{self, Claim};
+use crate::places::Places;
+use crate::settings::{RUN_DIRECTORY, Settings};
 use crate::stack::loop_device::LoopDevice;
 use crate::stack::queue::{self, Queue};
-use crate::stack::{fuse_mount, mount_table, require_programs, run, wait_until};
+use crate::stack::{require_programs, run};
+use crate::state::{require_root, state};
 use crate::statistics::Statistics;
+use crate::teardown::{take_down, take_down_claimed};
 
 const FUSE_DEVICE: &str = "/dev/fuse";
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
@@ -33,16 +34,13 @@ const FILE_SYSTEM: &str = "ext4";
 /// Everything is written when the file system is made, nothing later while something is measured.
 const MKFS: &[&str] = &["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"];
 
-/// After its file system is unmounted a daemon has nothing left to do.
-const DAEMON_END_MAX: Duration = Duration::from_secs(10);
-
 /// An emulated disk with a file system on it. It is taken down when dropped.
 #[derive(Debug)]
 pub struct Disk {
     places: Places,
     device: LoopDevice,
-    /// Locked, so that others see whose disk it is; none if nobody's.
-    owner: Option<File>,
+    /// What makes it this process's own; none if it is not.
+    owner: Option<Claim>,
 }
 
 /// What a disk is, as the kernel and the daemon say.
@@ -62,41 +60,6 @@ pub struct ReadBack {
     pub kernel: String,
 }
 
-/// What there is of a disk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct State {
-    /// Its name.
-    pub name: String,
-    /// Whether a daemon serves it.
-    pub is_served: bool,
-    /// Whether the daemon's file system is mounted.
-    pub has_fuse: bool,
-    /// The loop devices on it.
-    pub block_devices: Vec<PathBuf>,
-    /// Whether its file system is mounted.
-    pub is_mounted: bool,
-}
-
-impl State {
-    /// Whether it can be used; otherwise only taken down.
-    pub fn is_whole(&self) -> bool {
-        self.is_served && self.has_fuse && self.block_devices.len() == 1 && self.is_mounted
-    }
-}
-
-/// Root is needed for mounting and for loop devices.
-///
-/// # Errors
-/// If this is not root.
-pub fn require_root() -> Result<(), Error> {
-    if rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    Err(Error::fix(
-        "the emulated disk needs root: it mounts file systems and attaches a loop device",
-    ))
-}
-
 impl Disk {
     /// Sets up a disk: afterwards it is empty, mounted, and takes the time of its model.
     ///
@@ -114,19 +77,26 @@ impl Disk {
             )));
         }
         require_memory(settings.bytes)?;
-        let places = Places { directory: settings.directory() };
-        if is_abandoned(&places) {
-            take_down(&settings.name).map_err(|error| {
+        let places = Places::of(&settings.name);
+        if let Some(claim) = owner::claim_abandoned(&places) {
+            take_down_claimed(&places, claim).map_err(|error| {
                 let text = "left behind by a process that did not end by itself";
                 Error::failed(format!("disk \"{}\", {text}: {error}", settings.name))
             })?;
         }
-        make_directory(&places, settings)?;
-        let begun = begin(&places, settings);
-        begun.inspect_err(|_| {
-            // What failed is said; what could not be taken away shows in `status`.
-            let _ = take_down(&settings.name);
-        })
+        make_run_directory(Path::new(RUN_DIRECTORY))?;
+        let owner = owner::alone(|| {
+            make_directory(&places, settings)?;
+            owner::own(&places)
+        })?;
+        match begin(&places, settings) {
+            Ok(device) => Ok(Self { places, device, owner: Some(owner) }),
+            Err(error) => {
+                // What failed is said; what could not be taken away shows in `status`.
+                let _ = take_down_claimed(&places, owner);
+                Err(error)
+            }
+        }
     }
 
     /// A disk that somebody has set up; it stays when this is dropped.
@@ -136,13 +106,16 @@ impl Disk {
     pub fn find(name: &str) -> Result<Self, Error> {
         let state = state(name)?;
         if !state.is_whole() {
-            let text = format!("disk \"{name}\" is not whole: {state:?}");
-            return Err(Error::fix(format!(
-                "{text}; take it down (`forebay lab disk down {name}`)"
-            )));
+            let said = match &state.daemon_said[..] {
+                [] => String::new(),
+                lines => format!(", having said: {}", lines.join("; ")),
+            };
+            let remedy = format!("`forebay lab disk down {name}` takes away what is left");
+            let text = format!("disk \"{name}\" is not whole: {}{said}; {remedy}", state.fault());
+            return Err(Error::fix(text));
         }
-        let places = Places { directory: directory_of(name) };
-        let devices = LoopDevice::attached_to(&places.fuse().join(DISK_FILE))?;
+        let places = Places::of(name);
+        let devices = LoopDevice::of(&places)?;
         let device = devices.into_iter().next().expect("a whole disk has a device");
         Ok(Self { places, device, owner: None })
     }
@@ -152,8 +125,10 @@ impl Disk {
     /// # Errors
     /// If it still looks like this process's own.
     pub fn keep(mut self) -> Result<(), Error> {
-        self.owner = None;
-        fs::remove_file(self.places.owner()).map_err(Error::file(&self.places.owner()))
+        match self.owner.take() {
+            Some(owner) => owner.give_up().map_err(Error::file(&self.places.owner())),
+            None => Ok(()),
+        }
     }
 
     /// Where its file system is mounted.
@@ -163,7 +138,7 @@ impl Disk {
 
     /// The file behind the block device: the device model without elevator or cache.
     pub fn file(&self) -> PathBuf {
-        self.places.fuse().join(DISK_FILE)
+        self.places.file()
     }
 
     /// The block device.
@@ -200,7 +175,7 @@ impl Disk {
         let settings = self.places.read_settings()?;
         let settings = Settings { read_ahead_kib, elevator: elevator.into(), ..settings };
         queue::set(&self.device, &settings)?;
-        write_settings(&self.places, &settings)
+        self.places.write_settings(&settings)
     }
 
     /// What it has done so far.
@@ -208,14 +183,14 @@ impl Disk {
     /// # Errors
     /// If the daemon does not answer.
     pub fn statistics(&self) -> Result<Statistics, Error> {
-        let path = self.places.fuse().join(STATISTICS_FILE);
-        let text = fs::read(&path).map_err(Error::file(&path))?;
+        let text = control::tell(&self.places, Command::Statistics)?;
+        let path = self.places.control();
         serde_json::from_slice(&text)
             .map_err(|error| Error::failed(format!("{}: {error}", path.display())))
     }
 
-    /// Whether requests take the model's time. Free is for preparing what is measured later; only
-    /// an idle disk changes at once.
+    /// Whether requests take the model's time. Free is for preparing what is measured later;
+    /// what has reached the drive before is finished at its pace.
     ///
     /// # Errors
     /// If the daemon does not answer.
@@ -236,11 +211,7 @@ impl Disk {
     /// # Errors
     /// What the kernel says.
     pub fn drop_caches(&self) -> Result<(), Error> {
-        let point = self.mount_point();
-        let directory = open(&point, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        directory.and_then(syncfs).map_err(Error::file(&point))?;
-        // 3: pages, and what names and attributes take.
-        fs::write(DROP_CACHES, "3").map_err(Error::io(DROP_CACHES))
+        drop_caches(&self.mount_point())
     }
 
     /// Takes it down.
@@ -248,97 +219,30 @@ impl Disk {
     /// # Errors
     /// If something still uses it; then it stays as far as it is in use.
     pub fn down(mut self) -> Result<(), Error> {
-        self.owner = None;
-        take_down(&name_of(&self.places))
+        match self.owner.take() {
+            Some(owner) => take_down_claimed(&self.places, owner),
+            None => take_down(&self.places.name()),
+        }
     }
 
     fn tell(&self, command: Command) -> Result<(), Error> {
-        let path = self.places.fuse().join(COMMAND_FILE);
-        fs::write(&path, command.as_str()).map_err(Error::file(&path))
+        control::tell(&self.places, command).map(drop)
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.owner.is_none() {
-            return;
-        }
-        if let Err(error) = take_down(&name_of(&self.places)) {
+        let Some(owner) = self.owner.take() else { return };
+        if let Err(error) = take_down_claimed(&self.places, owner) {
             eprintln!("forebay: the emulated disk stays: {error}");
         }
     }
 }
 
-/// The disks that there is anything of.
-///
-/// # Errors
-/// If their directory cannot be read.
-pub fn names() -> Result<Vec<String>, Error> {
-    let folder = Path::new(RUN_DIRECTORY);
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(Error::file(folder))?,
-    };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| check_name(name).is_ok()).collect();
-    names.sort();
-    Ok(names)
-}
-
-/// What there is of a disk, without asking its daemon.
-///
-/// # Errors
-/// If there is nothing of it.
-pub fn state(name: &str) -> Result<State, Error> {
-    check_name(name)?;
-    let places = Places { directory: directory_of(name) };
-    if !places.directory.exists() {
-        let text = format!("there is no disk \"{name}\"; `forebay lab disk up {name}` sets it up");
-        return Err(Error::fix(text));
-    }
-    let devices = LoopDevice::attached_to(&places.fuse().join(DISK_FILE))?;
-    Ok(State {
-        name: name.to_owned(),
-        is_served: places.is_served(),
-        has_fuse: mount_table::at(&places.fuse())?.is_some(),
-        block_devices: devices.iter().map(LoopDevice::path).collect(),
-        is_mounted: mount_table::at(&places.mount_point())?.is_some(),
-    })
-}
-
-/// Takes away what there is of a disk, from the top; nothing is left of what a crash has left.
-///
-/// # Errors
-/// If there is nothing, or something is still in use; what was above it is gone then.
-pub fn take_down(name: &str) -> Result<(), Error> {
-    require_root()?;
-    let found = state(name)?;
-    let places = Places { directory: directory_of(name) };
-    if found.has_fuse && !found.is_served {
-        // Everything that waits for the daemon, and unmounting what is above, would wait for ever.
-        fuse_mount::abort(&places.fuse())?;
-    }
-    while mount_table::at(&places.mount_point())?.is_some() {
-        mount_table::unmount_at(&places.mount_point())?;
-    }
-    let file = places.fuse().join(DISK_FILE);
-    for device in LoopDevice::attached_to(&file)? {
-        device.detach(&file)?;
-    }
-    while mount_table::at(&places.fuse())?.is_some() {
-        mount_table::unmount_at(&places.fuse())?;
-    }
-    if !wait_until(DAEMON_END_MAX, || !places.is_served()) {
-        let text = format!("the daemon of disk \"{name}\" does not end although nothing uses it");
-        return Err(Error::failed(text));
-    }
-    remove_directory(&places)
-}
-
-fn begin(places: &Places, settings: &Settings) -> Result<Disk, Error> {
-    let owner = own(places)?;
+/// Sets up all that stands on the directory.
+fn begin(places: &Places, settings: &Settings) -> Result<LoopDevice, Error> {
     daemon::start(places)?;
-    let device = LoopDevice::attach(&places.fuse().join(DISK_FILE))?;
+    let device = LoopDevice::attach(places)?;
     let path = device.path();
     let mut arguments = MKFS.to_vec();
     let text = path.to_string_lossy();
@@ -350,25 +254,16 @@ fn begin(places: &Places, settings: &Settings) -> Result<Disk, Error> {
         .map_err(Error::io(format!("mounting {}", path.display())))?;
     // Not before: mounting makes the kernel think of a read-ahead of its own.
     queue::set(&device, settings)?;
-    let disk = Disk { places: places.clone(), device, owner: Some(owner) };
-    disk.drop_caches()?;
-    disk.charge(true)?;
-    Ok(disk)
+    drop_caches(&places.mount_point())?;
+    control::tell(places, Command::Charge)?;
+    Ok(device)
 }
 
-/// Marks a disk as this process's own until it ends, however it does.
-fn own(places: &Places) -> Result<File, Error> {
-    let (next, path) = (places.next_owner(), places.owner());
-    let owner = File::create(&next).map_err(Error::file(&next))?;
-    flock(&owner, FlockOperation::NonBlockingLockExclusive).map_err(Error::file(&next))?;
-    fs::rename(&next, &path).map_err(Error::file(&path))?;
-    Ok(owner)
-}
-
-/// Whether there is a disk whose owner has ended without taking it down.
-fn is_abandoned(places: &Places) -> bool {
-    let Ok(owner) = File::open(places.owner()) else { return false };
-    flock(&owner, FlockOperation::NonBlockingLockExclusive).is_ok()
+fn drop_caches(point: &Path) -> Result<(), Error> {
+    let directory = open(point, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    directory.and_then(syncfs).map_err(Error::file(point))?;
+    // 3: pages, and what names and attributes take.
+    fs::write(DROP_CACHES, "3").map_err(Error::io(DROP_CACHES))
 }
 
 /// A disk as large as memory would end in the middle of a run.
@@ -387,7 +282,6 @@ fn require_memory(bytes: u64) -> Result<(), Error> {
 }
 
 fn make_directory(places: &Places, settings: &Settings) -> Result<(), Error> {
-    make_run_directory(Path::new(RUN_DIRECTORY))?;
     make_private(&places.directory).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             let name = &settings.name;
@@ -399,7 +293,7 @@ fn make_directory(places: &Places, settings: &Settings) -> Result<(), Error> {
     for path in [places.fuse(), places.mount_point()] {
         make_private(&path).map_err(Error::file(&path))?;
     }
-    write_settings(places, settings)
+    places.write_settings(settings)
 }
 
 /// What the disks' directory may be asked is root's alone; what is above it may be asked by all,
@@ -420,29 +314,4 @@ fn make_run_directory(directory: &Path) -> Result<(), Error> {
 /// Makes a directory for root alone.
 fn make_private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(directory)
-}
-
-fn write_settings(places: &Places, settings: &Settings) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(settings).expect("settings have string keys only");
-    fs::write(places.settings(), text).map_err(Error::file(&places.settings()))
-}
-
-/// Removes what the lab has put there and nothing else: should something be mounted below, it stays.
-fn remove_directory(places: &Places) -> Result<(), Error> {
-    let absent = |outcome: std::io::Result<()>, path: &Path| match outcome {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        outcome => outcome.map_err(Error::file(path)),
-    };
-    let locks = [places.lock(), places.owner(), places.next_owner()];
-    for path in [places.settings(), places.log()].into_iter().chain(locks) {
-        absent(fs::remove_file(&path), &path)?;
-    }
-    for path in [places.fuse(), places.mount_point(), places.directory.clone()] {
-        absent(fs::remove_dir(&path), &path)?;
-    }
-    Ok(())
-}
-
-fn name_of(places: &Places) -> String {
-    places.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

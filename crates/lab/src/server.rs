@@ -1,8 +1,8 @@
 //! The daemon's loop: one thread between the kernel's requests and the drive.
 //!
 //! ```text
-//!   /dev/fuse ──► files: disk ──► Drive ──done──► answer, with the data as it is then
-//!                        statistics, command ──► answered at once
+//!   /dev/fuse ──► the disk's file ──► Drive ──done──► answer, with the data as it is then
+//!   control   ──► commands, statistics ──► answered at once
 //!   alarm: the absolute time at which the request at work is done
 //! ```
 //!
@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use crate::clock::{Alarm, Clock};
 use crate::contents::Contents;
+use crate::control::{Command, Control};
 use crate::drive::{Drive, Operation};
 use crate::error::Error;
 use crate::fuse::connection::{Connection, Message};
@@ -31,50 +32,9 @@ use crate::statistics::Statistics;
 
 /// The file that is the disk.
 pub(crate) const DISK_FILE: &str = "disk";
-/// The file that says what the disk has done.
-pub(crate) const STATISTICS_FILE: &str = "statistics";
-/// The file that takes [`Command`]s.
-pub(crate) const COMMAND_FILE: &str = "command";
-
 const DISK: u64 = 2;
-const STATISTICS: u64 = 3;
-const COMMAND: u64 = 4;
 
-/// More than the numbers ever take.
-const STATISTICS_BYTES_MAX: u64 = 4096;
-
-const ENTRIES: &[(u64, &str)] = &[
-    (ROOT, "."),
-    (ROOT, ".."),
-    (DISK, DISK_FILE),
-    (STATISTICS, STATISTICS_FILE),
-    (COMMAND, COMMAND_FILE),
-];
-
-/// What can be told to a disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
-    /// Requests take the time of the model.
-    Charge,
-    /// Requests are answered at once: for making file systems and files that are not measured.
-    Free,
-    /// The maxima of the statistics begin anew.
-    ForgetMaxima,
-}
-
-impl Command {
-    const ALL: [(Self, &str); 3] =
-        [(Self::Charge, "charge"), (Self::Free, "free"), (Self::ForgetMaxima, "forget-maxima")];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(own, _)| *own == self).map_or("", |(_, text)| text)
-    }
-
-    fn parse(text: &[u8]) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(_, name)| name.as_bytes() == text.trim_ascii());
-        found.map(|(command, _)| *command)
-    }
-}
+const ENTRIES: &[(u64, &str)] = &[(ROOT, "."), (ROOT, ".."), (DISK, DISK_FILE)];
 
 /// How a request of the drive is answered.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +47,7 @@ enum Ticket {
 /// A disk and the kernel's connection to it.
 pub(crate) struct Server {
     connection: Connection,
+    control: Control,
     clock: Clock,
     disk: Disk,
 }
@@ -118,7 +79,11 @@ enum Answer {
 
 impl Server {
     /// A disk of zeros whose file system is mounted already. It is free until told otherwise.
-    pub(crate) fn new(settings: &Settings, connection: Connection) -> Result<Self, Error> {
+    pub(crate) fn new(
+        settings: &Settings,
+        connection: Connection,
+        control: Control,
+    ) -> Result<Self, Error> {
         let disk = Disk {
             contents: Contents::new(settings.bytes),
             drive: Drive::new(settings.device()?, settings.reorder),
@@ -127,7 +92,7 @@ impl Server {
             oversleep: Oversleep::default(),
             free: 0,
         };
-        Ok(Self { connection, clock: Clock::start(settings.scale()?), disk })
+        Ok(Self { connection, control, clock: Clock::start(settings.scale()?), disk })
     }
 
     /// Serves until the file system is unmounted.
@@ -141,9 +106,14 @@ impl Server {
                 return Ok(());
             }
             self.answer_what_is_done()?;
+            let (clock, disk) = (&self.clock, &mut self.disk);
+            self.control.answer(|command| disk.carry_out(clock.now(), command));
             alarm.set(&self.clock, self.disk.drive.next_done())?;
-            let mut watched =
-                [PollFd::new(&self.connection, PollFlags::IN), PollFd::new(&alarm, PollFlags::IN)];
+            let mut watched = [
+                PollFd::new(&self.connection, PollFlags::IN),
+                PollFd::new(&self.control, PollFlags::IN),
+                PollFd::new(&alarm, PollFlags::IN),
+            ];
             match poll(&mut watched, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
@@ -250,9 +220,6 @@ impl Disk {
                     Ticket::Read { unique, offset, length }
                 })
             }
-            Body::Read { offset, length } if node == STATISTICS => {
-                Answer::Now(self.statistics_text(now, unique, offset, length))
-            }
             Body::Read { .. } => Answer::Now(reply::bytes(unique, b"")),
             Body::Write { offset, data } if node == DISK => {
                 let length = self.contents.write(offset, data) as u64;
@@ -261,13 +228,6 @@ impl Disk {
                     length,
                 })
             }
-            Body::Write { data, .. } if node == COMMAND => match Command::parse(data) {
-                Some(command) => {
-                    self.carry_out(command);
-                    Answer::Now(reply::written(unique, data.len() as u32))
-                }
-                None => failed(Errno::INVAL),
-            },
             Body::Write { .. } => failed(Errno::ACCESS),
         }
     }
@@ -292,8 +252,8 @@ impl Disk {
     }
 
     fn work(&mut self, now: Timestamp, operation: Operation, ticket: Ticket) -> Answer {
-        // What the drive has begun with is finished at its pace, and in order.
-        if !self.is_charged && self.drive.is_idle() {
+        // What has reached the drive before is finished at its pace; a sync waits for that.
+        if !self.is_charged && (self.drive.is_idle() || operation != Operation::Sync) {
             self.free += 1;
             return ticket.answer();
         }
@@ -301,7 +261,8 @@ impl Disk {
         Answer::Later
     }
 
-    fn carry_out(&mut self, command: Command) {
+    /// What it has done so far, as JSON.
+    fn carry_out(&mut self, now: Timestamp, command: Command) -> Vec<u8> {
         match command {
             Command::Charge => self.is_charged = true,
             Command::Free => self.is_charged = false,
@@ -309,26 +270,8 @@ impl Disk {
                 self.drive.forget_depth_max();
                 self.oversleep.max = 0;
             }
+            Command::Statistics => {}
         }
-    }
-
-    fn attributes(&self, node: u64) -> Attributes {
-        let bytes = match node {
-            DISK => self.contents.bytes(),
-            // So that a reader makes room for all of it in one call.
-            STATISTICS => STATISTICS_BYTES_MAX,
-            _ => 0,
-        };
-        Attributes { node, is_directory: node == ROOT, bytes }
-    }
-
-    fn statistics_text(
-        &mut self,
-        now: Timestamp,
-        unique: u64,
-        offset: u64,
-        length: u32,
-    ) -> Vec<u8> {
         let statistics = Statistics {
             answers: self.answers,
             oversleep_real_ns: self.oversleep.sum,
@@ -337,10 +280,51 @@ impl Disk {
             resident_bytes: self.contents.resident_bytes(),
             ..self.drive.statistics(now)
         };
-        let mut text = serde_json::to_vec(&statistics).unwrap_or_default();
-        text.push(b'\n');
-        // Read in one call: a second one would see other numbers.
-        let rest = if offset == 0 { &text[..text.len().min(length as usize)] } else { &[] };
-        reply::bytes(unique, rest)
+        serde_json::to_vec(&statistics).expect("statistics are numbers")
+    }
+
+    fn attributes(&self, node: u64) -> Attributes {
+        let bytes = if node == DISK { self.contents.bytes() } else { 0 };
+        Attributes { node, is_directory: node == ROOT, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Reorder;
+    use forebay_device::Profile;
+
+    fn disk() -> Disk {
+        Disk {
+            contents: Contents::new(64 << 20),
+            drive: Drive::new(Profile::by_name("hdd-57").unwrap(), Reorder::Fifo),
+            is_charged: true,
+            answers: 0,
+            oversleep: Oversleep::default(),
+            free: 0,
+        }
+    }
+
+    #[test]
+    fn a_disk_that_takes_no_time_does_not_wait_for_what_it_has_begun_with() {
+        let mut disk = disk();
+        let now = Timestamp(0);
+        let write =
+            |unique| Request { unique, node: DISK, body: Body::Write { offset: 0, data: b"x" } };
+        let sync = |unique| Request { unique, node: DISK, body: Body::Sync };
+        assert!(matches!(disk.take(now, &write(1)), Answer::Later));
+        disk.carry_out(now, Command::Free);
+        assert!(matches!(disk.take(now, &write(2)), Answer::Now(_)));
+        // What was promised before is kept first.
+        assert!(matches!(disk.take(now, &sync(3)), Answer::Later));
+        let due = disk.drive.next_done().unwrap();
+        while disk.drive.take_done(due).is_some() {}
+        assert!(matches!(disk.take(due, &sync(4)), Answer::Now(_)));
+        disk.carry_out(due, Command::Charge);
+        assert!(matches!(disk.take(due, &write(5)), Answer::Later));
+        let said = disk.carry_out(due, Command::Statistics);
+        let statistics: Statistics = serde_json::from_slice(&said).unwrap();
+        assert_eq!((statistics.free, statistics.writes, statistics.syncs), (2, 2, 1));
     }
 }

@@ -12,6 +12,7 @@ use forebay_device::{Profile, TimeScale};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::model::Changes;
 
 /// Where the disks' directories are.
 pub(crate) const RUN_DIRECTORY: &str = "/run/forebay/lab";
@@ -31,6 +32,9 @@ pub struct Settings {
     pub name: String,
     /// A device profile's name ([`forebay_device::PROFILES`]).
     pub profile: String,
+    /// What of the profile's disk is different; nothing if not said.
+    #[serde(default, skip_serializing_if = "Changes::is_empty")]
+    pub changes: Changes,
     /// Its size, a multiple of 1 MiB. The contents are in memory, as far as they were written.
     pub bytes: u64,
     /// Real time over the device's own time. Publish figures at 1 only.
@@ -69,6 +73,7 @@ impl Default for Settings {
         Self {
             name: "disk".into(),
             profile: "hdd-57".into(),
+            changes: Changes::default(),
             bytes: 2 << 30,
             time_scale: 1.0,
             read_ahead_kib: 128,
@@ -109,9 +114,13 @@ impl Settings {
         Ok(())
     }
 
-    /// The device model.
-    pub(crate) fn device(&self) -> Result<Profile, Error> {
-        Profile::by_name(&self.profile).map_err(|error| Error::fix(error.to_string()))
+    /// The device model: the profile, changed.
+    ///
+    /// # Errors
+    /// If there is no such profile, or a change of it makes no sense: its value, and what is allowed.
+    pub fn device(&self) -> Result<Profile, Error> {
+        let profile = Profile::by_name(&self.profile);
+        self.changes.apply(profile.map_err(|error| Error::fix(error.to_string()))?)
     }
 
     pub(crate) fn scale(&self) -> Result<TimeScale, Error> {

@@ -1,10 +1,19 @@
 //! Loop devices: attached by `losetup`, found in sysfs.
+//!
+//! Containers see each other's loop devices, and may have files of the same name: a device is a
+//! disk's if it says the path of the disk's file and is attached to that very file, by device and
+//! inode. These are written down when the file comes into being, so that nobody has to ask the
+//! file itself, whose daemon may hang.
 
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::sys::Backing;
 use super::{run, wait_until};
 use crate::error::Error;
+use crate::places::Places;
 
 const BLOCK_DEVICES: &str = "/sys/block";
 const PACKAGE: &str = "mount";
@@ -19,11 +28,15 @@ pub(crate) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Attaches a free device to `file`, around the page cache of the file system that the file is on.
+    /// Attaches a free device to a disk's file, around the page cache of the file system that the file is on.
     ///
     /// # Errors
     /// What `losetup` says, or if the kernel keeps using the page cache.
-    pub(crate) fn attach(file: &Path) -> Result<Self, Error> {
+    pub(crate) fn attach(places: &Places) -> Result<Self, Error> {
+        let file = places.file();
+        let metadata = std::fs::metadata(&file).map_err(Error::file(&file))?;
+        let identity = format!("{} {}", metadata.dev(), metadata.ino());
+        std::fs::write(places.identity(), identity).map_err(Error::file(&places.identity()))?;
         let path = file.to_string_lossy();
         let device = run("losetup", PACKAGE, &["--find", "--show", "--direct-io=on", &path])?;
         let name = device.strip_prefix("/dev/").unwrap_or(&device).to_owned();
@@ -37,20 +50,22 @@ impl LoopDevice {
         }
     }
 
-    /// All devices that are attached to `file`.
-    pub(crate) fn attached_to(file: &Path) -> Result<Vec<Self>, Error> {
+    /// All devices that are attached to a disk's file.
+    pub(crate) fn of(places: &Places) -> Result<Vec<Self>, Error> {
+        let Some(wanted) = backing_of(places) else { return Ok(Vec::new()) };
         let folder = Path::new(BLOCK_DEVICES);
         let entries = std::fs::read_dir(folder).map_err(Error::file(folder))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let devices = names.filter(|name| name.starts_with("loop")).map(|name| Self { name });
-        Ok(devices.filter(|device| device.is_attached_to(file)).collect())
+        Ok(devices.filter(|device| device.is_attached_to(&places.file(), wanted)).collect())
     }
 
     /// Detaches it and waits until it is.
-    pub(crate) fn detach(&self, file: &Path) -> Result<(), Error> {
+    pub(crate) fn detach(&self, places: &Places) -> Result<(), Error> {
         let path = self.path();
         run("losetup", PACKAGE, &["--detach", &path.to_string_lossy()])?;
-        if wait_until(DETACH_MAX, || !self.is_attached_to(file)) {
+        let Some(wanted) = backing_of(places) else { return Ok(()) };
+        if wait_until(DETACH_MAX, || !self.is_attached_to(&places.file(), wanted)) {
             return Ok(());
         }
         Err(Error::fix(format!("{0} is in use; end what uses it (`fuser -v {0}`)", path.display())))
@@ -61,11 +76,13 @@ impl LoopDevice {
         Path::new("/dev").join(&self.name)
     }
 
-    fn is_attached_to(&self, file: &Path) -> bool {
+    fn is_attached_to(&self, file: &Path, wanted: Backing) -> bool {
         // The path as it was when it was attached; the kernel adds a word if the file is gone.
         let backing = self.read("loop/backing_file").unwrap_or_default();
         let backing = backing.strip_suffix(" (deleted)").unwrap_or(&backing);
+        // One that cannot be opened here, or has just been detached, is not this disk's.
         Path::new(backing) == file
+            && File::open(self.path()).is_ok_and(|device| Backing::of(&device) == Ok(wanted))
     }
 
     /// An attribute in sysfs.
@@ -85,4 +102,11 @@ impl LoopDevice {
     fn attribute(&self, attribute: &str) -> PathBuf {
         Path::new(BLOCK_DEVICES).join(&self.name).join(attribute)
     }
+}
+
+/// The file that a disk's devices are attached to; none if none has been attached yet.
+fn backing_of(places: &Places) -> Option<Backing> {
+    let text = std::fs::read_to_string(places.identity()).ok()?;
+    let (device, inode) = text.split_once(' ')?;
+    Some(Backing { device: device.parse().ok()?, inode: inode.parse().ok()? })
 }

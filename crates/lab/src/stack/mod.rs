@@ -7,6 +7,7 @@ pub(crate) mod fuse_mount;
 pub(crate) mod loop_device;
 pub(crate) mod mount_table;
 pub(crate) mod queue;
+mod sys;
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
