@@ -18,17 +18,21 @@ pub enum Feature {
     Spatiality,
     /// 1 for requests of at least a stripe.
     IsLarge,
+    /// Length of a request as the scheduler is given it, the mean: all of what the application asks
+    /// for at a forwarder, a message of it at a data server.
+    RequestBytes,
     /// Sequential over random throughput of the device, for the operation and the request's length.
     DeviceRatio,
 }
 
 /// Every feature, in the order of the tables.
-pub const FEATURES: [Feature; 6] = [
+pub const FEATURES: [Feature; 7] = [
     Feature::IsRead,
     Feature::Files,
     Feature::FileBytes,
     Feature::Spatiality,
     Feature::IsLarge,
+    Feature::RequestBytes,
     Feature::DeviceRatio,
 ];
 
@@ -41,6 +45,7 @@ impl Feature {
             Self::FileBytes => "file_bytes",
             Self::Spatiality => "spatiality",
             Self::IsLarge => "is_large",
+            Self::RequestBytes => "request_bytes",
             Self::DeviceRatio => "device_ratio",
         }
     }
@@ -55,13 +60,15 @@ pub struct Features {
 impl Features {
     /// Of a pattern on a device.
     pub fn new(pattern: &Pattern, device: &DeviceProfile) -> Self {
+        let request = pattern.request.max(Bytes(1));
         Self::known(
             pattern.direction,
             pattern.files,
             pattern.file_bytes,
             pattern.spatiality,
             pattern.size_class,
-            device.ratio(pattern.direction, pattern.request.max(Bytes(1))),
+            request,
+            device.ratio(pattern.direction, request),
         )
     }
 
@@ -72,6 +79,7 @@ impl Features {
         file_bytes: Bytes,
         spatiality: Spatiality,
         size_class: SizeClass,
+        request: Bytes,
         device_ratio: f64,
     ) -> Self {
         let spatiality = match spatiality {
@@ -85,6 +93,7 @@ impl Features {
             file_bytes.0 as f64,
             spatiality,
             f64::from(u8::from(size_class == SizeClass::Large)),
+            request.0 as f64,
             device_ratio,
         ];
         Self { values }

@@ -142,6 +142,7 @@ mod tests {
             Bytes::mib(1),
             Spatiality::Strided,
             SizeClass::Small,
+            Bytes::kib(8),
             3.0,
         )
     }

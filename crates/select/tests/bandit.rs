@@ -40,6 +40,15 @@ fn a_tree_that_is_right_is_followed_from_the_first_moment() {
 }
 
 #[test]
+fn a_run_of_two_seconds_compares_nothing() {
+    let mut rig = rig(&hopeful());
+    rig.run(2, &constant(1.5, 1.2));
+    assert_eq!((rig.policy, rig.switches.len()), (Sjf, 0), "{:?}", rig.switches);
+    rig.run(3, &constant(1.5, 1.2));
+    assert_eq!(rig.switches[0].1.reason, SwitchReason::Explore);
+}
+
+#[test]
 fn a_tree_that_is_wrong_in_everything_costs_little_against_to() {
     // Both arms are half as fast as TO.
     let mut rig = rig(&hopeful());

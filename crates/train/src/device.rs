@@ -12,7 +12,8 @@
 //!          ratio above 1 → random    ratio below 1 → sequential; the other one costs 20 us
 //! ```
 //!
-//! The last one is held out: it had no part in any choice that was made for the training.
+//! The last one is held out: it had no part in any choice that was made for the training. Nor is
+//! the laboratory's disk learned from, in front of which the selector is measured in real time.
 
 use std::sync::LazyLock;
 
@@ -35,6 +36,8 @@ const NAMES: [&str; 8] = [
 ];
 /// The one that is held out.
 const HELD_OUT: &str = "held-out";
+/// The laboratory's disk.
+const LAB: &str = "hdd-57";
 /// The paper's.
 const PAPER: [&str; 4] = ["pastel", "graphene", "suno", "edel"];
 
@@ -53,12 +56,22 @@ impl Device {
 
     /// Made-up ones.
     pub fn synthetic() -> &'static [Self] {
-        &ALL[PAPER.len()..ALL.len() - 1]
+        &ALL[PAPER.len()..PAPER.len() + NAMES.len()]
+    }
+
+    /// Those that are learned from: the paper's, then made-up ones.
+    pub fn learned_from() -> &'static [Self] {
+        &ALL[..PAPER.len() + NAMES.len()]
     }
 
     /// The one that had no part in any choice.
     pub fn held_out() -> &'static [Self] {
-        &ALL[ALL.len() - 1..]
+        &ALL[PAPER.len() + NAMES.len()..ALL.len() - 1]
+    }
+
+    /// Those that are not learned from: the one held out, and the laboratory's disk.
+    pub fn unseen() -> &'static [Self] {
+        &ALL[PAPER.len() + NAMES.len()..]
     }
 
     /// Of all of these, the one of that name.
@@ -73,14 +86,15 @@ impl Device {
 }
 
 static ALL: LazyLock<Vec<Device>> = LazyLock::new(|| {
-    let paper = PAPER.map(|name| Profile::by_name(name).expect("the paper's devices are known"));
+    let known = |name| Profile::by_name(name).expect("the paper's and the laboratory's are known");
     let mut random = SplitMix64::new(SEED);
     let names = NAMES.into_iter().chain([HELD_OUT]);
     let drawn = names
         .enumerate()
         .map(|(number, name)| draw(&mut random, name, number as u64))
         .collect::<Vec<_>>();
-    paper.into_iter().chain(drawn).map(|profile| Device { profile }).collect()
+    let all = PAPER.map(known).into_iter().chain(drawn).chain([known(LAB)]);
+    all.map(|profile| Device { profile }).collect()
 });
 
 /// In thousandths: of an octave from 0.5 on, all values in it equally likely; at most 50.

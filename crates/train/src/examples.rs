@@ -10,10 +10,10 @@ use crate::table::{Arm, Makespans, POLICIES, Table};
 /// Policies whose makespans differ by no more than this part are equally good, and so are those
 /// whose difference is not certain.
 pub const MARGIN: f64 = 0.03;
-/// What a loss is counted as, in logarithms: at least the margin, and at most what makes a choice
-/// plainly wrong. A policy that is ten times slower is not worse to choose than one that is half
-/// as slow: neither may be.
-const LOSS: [f64; 2] = [MARGIN, 0.2];
+/// What a loss is counted as, in logarithms: at least the margin, and at most that of a policy half
+/// as fast. One that is ten times slower may no more be chosen than that one; but to lose a fifth
+/// in three situations is better than to lose half in two.
+const LOSS: [f64; 2] = [MARGIN, 0.7];
 
 /// A situation with what was measured of it.
 pub fn example(features: Features, makespans: &Makespans) -> Example {

@@ -1,4 +1,5 @@
-//! The situations of AGIOS 2015 in virtual time, and the tree that is learned from them.
+//! The situations of AGIOS 2015 and of forwarders in virtual time, and the tree that is learned from
+//! them.
 //!
 //! ```text
 //! Situation x arm x seed ─► measure ─► Table (CSV) ─► examples ─► learn ─► Tree (JSON)
@@ -27,5 +28,5 @@ pub mod validate;
 
 pub use device::Device;
 pub use measure::{Measured, measure};
-pub use situation::{Layout, Pattern, Situation};
+pub use situation::{Layer, Layout, Pattern, Situation};
 pub use table::{Arm, Table};

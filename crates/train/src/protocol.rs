@@ -8,7 +8,7 @@ use crate::learn::{Example, Shape, grow, place};
 use crate::reproduce::{Data, pairs};
 use crate::situation::Situation;
 use crate::table::Table;
-use crate::validate::{FOLDS, best_shape, folds, unseen};
+use crate::validate::{FOLDS, GRID, GRID_PAPER, best_shape, folds, unseen};
 
 /// Cross-validations from which a share is the mean.
 const REPETITIONS: u64 = 10;
@@ -29,14 +29,15 @@ pub struct Material {
 }
 
 impl Material {
-    /// As the published tree is learned: losses as measured, made-up devices beside the 192.
+    /// As the published tree is learned: losses as measured, made-up devices and the forwarder beside
+    /// the 192.
     pub fn measured(data: &Data, asked: &[Feature]) -> Self {
         let table = data.learned_from();
-        let shape = best_shape(&measured(&table), &pairs(&table), asked);
+        let shape = best_shape(&measured(&table), &pairs(&table), asked, GRID);
         Self {
             examples: measured(&data.paper),
             pair: pairs(&data.paper),
-            always: measured(&data.synthetic),
+            always: measured(&data.beside_the_paper()),
             shape,
             asked: asked.to_vec(),
         }
@@ -47,7 +48,7 @@ impl Material {
     pub fn labelled(data: &Data, asked: &[Feature]) -> Self {
         let (examples, _) = labelled(&data.paper);
         let each: Vec<usize> = (0..examples.len()).collect();
-        let shape = best_shape(&examples, &each, asked);
+        let shape = best_shape(&examples, &each, asked, GRID_PAPER);
         let pair = pairs(&data.paper);
         Self { examples, pair, always: Vec::new(), shape, asked: asked.to_vec() }
     }

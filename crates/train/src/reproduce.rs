@@ -3,8 +3,9 @@
 //! ```text
 //! data/situations.csv   the 192 situations, and those of 32 processes
 //! data/synthetic.csv    the patterns on made-up devices
-//! data/held-out.csv     the same on the one that had no part in any choice
-//! data/tree.json        the tree: learned from the 192 and the made-up devices
+//! data/forwarder.csv    at a forwarder, on the paper's devices and the made-up ones
+//! data/held-out.csv     both on devices that are not learned from
+//! data/tree.json        the tree: learned from the 192, the made-up devices, and the forwarder
 //! ```
 
 use forebay_prior::write_tree;
@@ -14,9 +15,9 @@ use crate::device::Device;
 use crate::examples::measured;
 use crate::learn::{Example, Shape, grow};
 use crate::measure::{Measured, measure};
-use crate::situation::Situation;
+use crate::situation::{Layer, Situation};
 use crate::table::Table;
-use crate::validate::{T2, best_shape};
+use crate::validate::{ASKED, GRID, best_shape};
 
 /// A published file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +29,10 @@ pub struct Published {
 }
 
 /// The tables as they are published, in the order of [`lists`].
-pub const TABLES: [Published; 3] = [
+pub const TABLES: [Published; 4] = [
     Published { name: "situations.csv", text: include_str!("../data/situations.csv") },
     Published { name: "synthetic.csv", text: include_str!("../data/synthetic.csv") },
+    Published { name: "forwarder.csv", text: include_str!("../data/forwarder.csv") },
     Published { name: "held-out.csv", text: include_str!("../data/held-out.csv") },
 ];
 /// The tree as it is compiled in.
@@ -38,12 +40,14 @@ pub const TREE: Published =
     Published { name: "tree.json", text: include_str!("../../prior/data/tree.json") };
 
 /// The situations of each table, in its order.
-pub fn lists() -> [Vec<Situation>; 3] {
-    let on = |devices, processes| Situation::all(devices, processes);
+pub fn lists() -> [Vec<Situation>; 4] {
+    let on = |devices, processes| Situation::all(Layer::Servers, devices, processes);
+    let behind = |devices| Situation::all(Layer::Forwarder, devices, &[8, 32]);
     [
         on(Device::paper(), &[8, 16]).chain(on(Device::paper(), &[32])).collect(),
         on(Device::synthetic(), &[8, 16]).collect(),
-        on(Device::held_out(), &[8, 16]).collect(),
+        behind(Device::learned_from()).collect(),
+        on(Device::held_out(), &[8, 16]).chain(behind(Device::unseen())).collect(),
     ]
 }
 
@@ -56,8 +60,12 @@ pub struct Data {
     pub thirty_two: Table,
     /// Made-up devices.
     pub synthetic: Table,
+    /// At a forwarder, on the paper's devices and made-up ones.
+    pub forwarder: Table,
     /// The device that had no part in any choice.
     pub held_out: Table,
+    /// At a forwarder, on that device and the laboratory's disk: never learned from.
+    pub forwarder_unseen: Table,
 }
 
 impl Data {
@@ -73,7 +81,7 @@ impl Data {
     ///
     /// # Errors
     /// Which table is wrong where, or does not have the situations that it should have.
-    pub fn from_texts(texts: [&str; 3]) -> Result<Self, String> {
+    pub fn from_texts(texts: [&str; 4]) -> Result<Self, String> {
         let mut tables = Vec::new();
         for ((published, text), list) in TABLES.iter().zip(texts).zip(lists()) {
             let named = |error| format!("{}: {error}", published.name);
@@ -87,25 +95,35 @@ impl Data {
     }
 
     /// From each table.
-    pub fn of_tables([situations, synthetic, held_out]: [Table; 3]) -> Self {
-        let of = |is_test| {
-            let rows = situations.rows.iter();
-            Table { rows: rows.filter(|row| (row.0.processes == 32) == is_test).cloned().collect() }
-        };
-        Self { paper: of(false), thirty_two: of(true), synthetic, held_out }
+    pub fn of_tables([situations, synthetic, forwarder, held_out]: [Table; 4]) -> Self {
+        let (paper, thirty_two) = parted(situations, |one| one.processes != 32);
+        let (held_out, forwarder_unseen) = parted(held_out, |one| one.layer == Layer::Servers);
+        Self { paper, thirty_two, synthetic, forwarder, held_out, forwarder_unseen }
     }
 
-    /// All that is learned from: the 192, then the made-up devices.
-    pub fn learned_from(&self) -> Table {
-        Table { rows: self.paper.rows.iter().chain(&self.synthetic.rows).cloned().collect() }
+    /// All that is learned from beside the 192: the made-up devices, then the forwarder.
+    pub fn beside_the_paper(&self) -> Table {
+        Table { rows: self.synthetic.rows.iter().chain(&self.forwarder.rows).cloned().collect() }
     }
+
+    /// All that is learned from: the 192, and what is beside them.
+    pub fn learned_from(&self) -> Table {
+        let beside = self.beside_the_paper().rows;
+        Table { rows: self.paper.rows.iter().cloned().chain(beside).collect() }
+    }
+}
+
+/// Those rows of which something is true, and the others.
+fn parted(table: Table, is: impl Fn(&Situation) -> bool) -> (Table, Table) {
+    let (yes, no) = table.rows.into_iter().partition(|(situation, _)| is(situation));
+    (Table { rows: yes }, Table { rows: no })
 }
 
 /// The pair that each row of a table is of: the same pattern and device with other processes.
 pub fn pairs(table: &Table) -> Vec<usize> {
     let mut known = Vec::new();
     let number = |(situation, _): &(Situation, _)| {
-        let own = (situation.device, situation.pattern);
+        let own = (situation.layer, situation.device, situation.pattern);
         known.iter().position(|one| *one == own).unwrap_or_else(|| {
             known.push(own);
             known.len() - 1
@@ -118,9 +136,9 @@ pub fn pairs(table: &Table) -> Vec<usize> {
 pub fn learn(data: &Data, further: &[Example]) -> (Tree, Shape) {
     let table = data.learned_from();
     let examples = measured(&table);
-    let shape = best_shape(&examples, &pairs(&table), &T2);
+    let shape = best_shape(&examples, &pairs(&table), &ASKED, GRID);
     let all: Vec<&Example> = examples.iter().chain(further).collect();
-    (grow(&all, &T2, shape), shape)
+    (grow(&all, &ASKED, shape), shape)
 }
 
 /// Measures everything: name and text of every published file, the tree last.

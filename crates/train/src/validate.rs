@@ -27,6 +27,17 @@ pub const T2: [Feature; 5] =
 pub const T3: [Feature; 4] =
     [Feature::IsRead, Feature::Spatiality, Feature::IsLarge, Feature::DeviceRatio];
 
+/// What the compiled tree may ask: as T2, and how long a request is where the scheduler is, which the
+/// paper's situations all have in common.
+pub const ASKED: [Feature; 6] = [
+    Feature::IsRead,
+    Feature::Files,
+    Feature::Spatiality,
+    Feature::IsLarge,
+    Feature::RequestBytes,
+    Feature::DeviceRatio,
+];
+
 /// The fold of each of `count` things: shuffled, of nearly equal sizes.
 pub fn folds(count: usize, repetition: u64) -> Vec<usize> {
     let mut random = SplitMix64::new(SEED + repetition);
@@ -62,9 +73,22 @@ pub fn unseen(
     examples.iter().zip(part).map(choice).collect()
 }
 
-/// The shape with which trees that have not seen a group lose least; of equals the smaller one.
-/// `group` says which examples are kept together.
-pub fn best_shape(examples: &[Example], group: &[usize], asked: &[Feature]) -> Shape {
+/// Among which shapes [`best_shape`] chooses, and by how many cross-validations; smaller trees first.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    depths: &'static [usize],
+    leasts: &'static [usize],
+    repetitions: u64,
+}
+
+/// For the 192 alone.
+pub const GRID_PAPER: Grid = Grid { depths: &[4, 5, 6, 7, 8], leasts: &[4, 2, 1], repetitions: 3 };
+/// For all that is learned from: twelve times as many.
+pub const GRID: Grid = Grid { depths: &[8, 10, 12], leasts: &[8, 6, 4], repetitions: 1 };
+
+/// The shape of a grid with which trees that have not seen a group lose least; of equals the smaller
+/// one. `group` says which examples are kept together.
+pub fn best_shape(examples: &[Example], group: &[usize], asked: &[Feature], grid: Grid) -> Shape {
     let groups = group.iter().max().map_or(0, |last| last + 1);
     let loss = |shape: Shape| -> f64 {
         let of_repetition = |repetition| {
@@ -75,11 +99,14 @@ pub fn best_shape(examples: &[Example], group: &[usize], asked: &[Feature]) -> S
             losses.map(|(one, choice)| one.losses[crate::learn::place(*choice)]).sum::<f64>()
         };
         // Far from the repetitions that figures are taken from.
-        (1000..1003).map(of_repetition).sum()
+        (1000..1000 + grid.repetitions).map(of_repetition).sum()
     };
-    let grid = [4, 5, 6, 7, 8].map(|depth| [4, 2, 1].map(|least| Shape { depth, least }));
+    let shapes = grid
+        .depths
+        .iter()
+        .flat_map(|depth| grid.leasts.iter().map(|least| Shape { depth: *depth, least: *least }));
     let mut best: Option<(f64, Shape)> = None;
-    for shape in grid.into_iter().flatten() {
+    for shape in shapes {
         let loss = loss(shape);
         if best.is_none_or(|(least, _)| loss < least - 1e-9) {
             best = Some((loss, shape));

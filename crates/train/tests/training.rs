@@ -5,11 +5,12 @@ use forebay_prior::write_tree;
 use forebay_sched::{Access, PolicyName, Request};
 use forebay_select::Tree;
 use forebay_trace::{Recorded, Workload};
+use forebay_train::label::mean;
 use forebay_train::learn::{Example, Shape, grow};
 use forebay_train::reproduce::{Data, TABLES, TREE, learn, lists};
 use forebay_train::table::POLICIES;
 use forebay_train::validate::T2;
-use forebay_train::{Arm, Device, Pattern, Situation, Table, measure, site};
+use forebay_train::{Arm, Device, Layer, Pattern, Situation, Table, measure, site};
 use forebay_units::{
     ByteRange, Bytes, ClassId, ClientId, Direction, FileIndex, Nanos, Offset, Timestamp,
 };
@@ -20,7 +21,7 @@ fn situations_measured_anew_are_the_published_lines() {
     for (list, published) in lists().iter().zip(TABLES) {
         // Small requests of one application run quickly also without optimisation.
         let is_small =
-            |one: &&Situation| one.pattern.request_kib == 16 && one.pattern.applications == 1;
+            |one: &&Situation| one.pattern.request_kib < 32 && one.pattern.applications == 1;
         let sample: Vec<Situation> = list.iter().filter(is_small).step_by(29).copied().collect();
         assert!(!sample.is_empty());
         let csv = measure(&sample, &mut |_| {}).to_csv();
@@ -37,16 +38,35 @@ fn the_published_tables_give_the_published_tree() {
 }
 
 #[test]
+fn a_queue_of_more_than_half_a_second_is_not_for_sjf() {
+    // 32 processes with a MiB or two each, on the laboratory's disk, which is not learned from: what
+    // has waited for half a second goes first under SJF, wherever it is.
+    let unseen = Data::published().unwrap().forwarder_unseen;
+    let tree = forebay_prior::default_tree();
+    for (kib, operation, gain) in
+        [(2048, "write", 1.08), (2048, "read", 1.08), (1024, "write", 1.05), (1024, "read", 1.05)]
+    {
+        let name = format!("forwarder,hdd-57,1,shared-strided,{kib},{operation},32");
+        let row = unseen.rows.iter().find(|row| row.0.to_string() == name);
+        let (situation, makespans) = row.expect("it is published");
+        let of = |policy| mean(makespans, Arm::Policy(policy));
+        assert!(of(PolicyName::Sjf) > gain * of(PolicyName::Aioli), "{name}");
+        assert_eq!(tree.leaf(&situation.features()).1.policy, PolicyName::Aioli, "{name}");
+    }
+}
+
+#[test]
 fn there_are_192_situations_and_all_ways_back_from_their_names() {
-    let all: Vec<Situation> = Situation::all(Device::paper(), &[8, 16]).collect();
+    let all: Vec<Situation> = Situation::all(Layer::Servers, Device::paper(), &[8, 16]).collect();
     assert_eq!(all.len(), 192);
-    for situation in &all {
+    for situation in lists().iter().flatten() {
         assert_eq!(Situation::read(&situation.to_string()), Some(*situation));
     }
-    let [situations, ..] = lists();
-    assert_eq!(situations.len(), 288);
-    assert_eq!(Situation::read("pastel,1,shared-strided,16,read,9"), None);
-    assert_eq!(Situation::read("pastel,1,shared-strided,16,read,8,"), None);
+    let [situations, _, forwarder, _] = lists();
+    assert_eq!((situations.len(), forwarder.len()), (288, 1728));
+    for wrong in ["16,read,9", "16,read,8,", "8,read,8"] {
+        assert_eq!(Situation::read(&format!("servers,pastel,1,shared-strided,{wrong}")), None);
+    }
 }
 
 #[test]
@@ -57,7 +77,7 @@ fn tables_come_back_from_their_text() {
     }
     let text = TABLES[0].text;
     let error = |text: &str| Table::read_csv(text).unwrap_err();
-    assert!(error("device").contains("begins with"));
+    assert!(error("layer").contains("begins with"));
     assert!(error(&text.replace("aIOLi", "FIFO")).contains("no arm is called \"FIFO\""));
     assert!(error(&text.replacen("pastel,1,", "pastel,3,", 1)).contains("is no situation"));
     let without_last: Vec<&str> = text.lines().take(7).collect();
@@ -77,8 +97,9 @@ fn made_up_devices_have_the_ratios_that_were_drawn() {
 
 /// An example whose best policy is `best`; the others lose 0.1.
 fn example(best: PolicyName, processes: u32, direction: Direction) -> Example {
-    let pattern = Pattern { direction, ..Pattern::all().next().unwrap() };
-    let situation = Situation { device: "pastel", pattern, processes };
+    let pattern = Pattern { direction, ..Pattern::all(Layer::Servers).next().unwrap() };
+    let layer = Layer::Servers;
+    let situation = Situation { layer, device: "pastel", pattern, processes };
     let loses = |policy| if policy == best { 0.0 } else { 0.1 };
     let over = POLICIES.map(|policy| 0.1 - loses(policy));
     Example {

@@ -6,14 +6,14 @@ use forebay_train::evaluate::{Outcome, gain_over, oracle, outcome};
 use forebay_train::examples::measured;
 use forebay_train::protocol::{Material, choices, left_out, misclassified, other_processes};
 use forebay_train::reproduce::Data;
-use forebay_train::validate::T2;
+use forebay_train::validate::{ASKED, T2};
 use serde_json::Value;
 
 use crate::report::{Report, Row};
 
 /// Adds all that the tables say.
 pub(super) fn report(report: &mut Report, data: &Data) {
-    let material = Material::measured(data, &T2);
+    let material = Material::measured(data, &ASKED);
     let tree = forebay_prior::default_tree();
     let chosen = choices(&tree, &data.paper);
     let best = outcome(&data.paper, &oracle(&data.paper));
@@ -50,6 +50,8 @@ pub(super) fn report(report: &mut Report, data: &Data) {
     let (at_8, from_16) = other_processes(data, &material, 16, 8);
     let held_out = choices(&tree, &data.held_out);
     let thirty_two = choices(&tree, &data.thirty_two);
+    let forwarder = choices(&tree, &data.forwarder);
+    let unseen = choices(&tree, &data.forwarder_unseen);
     for (name, table, chosen) in [
         ("the 192 themselves", &data.paper, &chosen),
         ("ten-fold", &data.paper, &plain),
@@ -60,6 +62,8 @@ pub(super) fn report(report: &mut Report, data: &Data) {
         ("16 processes, asked of 8", &at_8, &from_16),
         ("8 and 16, asked of 32", &data.thirty_two, &thirty_two),
         ("held-out device", &data.held_out, &held_out),
+        ("at a forwarder", &data.forwarder, &forwarder),
+        ("at a forwarder, devices not learned from", &data.forwarder_unseen, &unseen),
         ("oracle", &data.paper, &oracle(&data.paper)),
         ("aIOLi only", &data.paper, &vec![PolicyName::Aioli; data.paper.rows.len()]),
         ("SJF only", &data.paper, &vec![PolicyName::Sjf; data.paper.rows.len()]),

@@ -17,29 +17,28 @@ const LOSS_MAX: f64 = -0.223_143_551_314_209_7;
 
 const FILES: [u32; 3] = [1, 4, 16];
 const FILE_BYTES: [Bytes; 2] = [Bytes::mib(16), Bytes::mib(1024)];
-const LENGTHS: [Bytes; 3] = [Bytes::kib(8), Bytes::kib(32), Bytes::kib(256)];
+const LENGTHS: [Bytes; 4] = [Bytes::kib(8), Bytes::kib(64), Bytes::kib(512), Bytes::mib(2)];
 
 /// The policy to begin with.
 pub(super) fn policy(tree: &Tree, device: &DeviceProfile, stripe: Bytes) -> PolicyName {
     let mut sums = [0.0; PolicyName::ALL.len()];
     let mut worst = [0.0_f64; PolicyName::ALL.len()];
-    let (mut weights, mut has_no_word) = (0.0, [false; PolicyName::ALL.len()]);
-    for (features, weight) in likely(device, stripe) {
+    let (mut count, mut has_no_word) = (0.0, [false; PolicyName::ALL.len()]);
+    for features in likely(device, stripe) {
         let leaf = tree.leaf(&features).1;
-        let weight = weight * f64::from(leaf.support.max(1));
-        weights += weight;
+        count += 1.0;
         for policy in PolicyName::ALL {
             let place = policy as usize;
             match leaf.log_speedup(policy) {
                 Some(speedup) => {
-                    sums[place] += weight * speedup;
+                    sums[place] += speedup;
                     worst[place] = worst[place].min(speedup);
                 }
                 None => has_no_word[place] = true,
             }
         }
     }
-    let mut best = (PolicyName::To, GAIN_MIN * weights);
+    let mut best = (PolicyName::To, GAIN_MIN * count);
     for policy in PolicyName::ALL {
         let place = policy as usize;
         if !has_no_word[place] && worst[place] >= LOSS_MAX && sums[place] > best.1 {
@@ -49,8 +48,8 @@ pub(super) fn policy(tree: &Tree, device: &DeviceProfile, stripe: Bytes) -> Poli
     best.0
 }
 
-/// Patterns, and how much each counts.
-fn likely(device: &DeviceProfile, stripe: Bytes) -> impl Iterator<Item = (Features, f64)> {
+/// Patterns, each as likely as the others.
+fn likely(device: &DeviceProfile, stripe: Bytes) -> impl Iterator<Item = Features> {
     let whats = [Direction::Read, Direction::Write].into_iter().flat_map(|direction| {
         [Spatiality::Contiguous, Spatiality::Strided, Spatiality::Random]
             .map(move |spatiality| (direction, spatiality))
@@ -61,9 +60,7 @@ fn likely(device: &DeviceProfile, stripe: Bytes) -> impl Iterator<Item = (Featur
             let size = if length < stripe { SizeClass::Small } else { SizeClass::Large };
             let ratio = device.ratio(direction, length);
             FILES.map(|files| {
-                let features =
-                    Features::known(direction, files, file_bytes, spatiality, size, ratio);
-                (features, 1.0)
+                Features::known(direction, files, file_bytes, spatiality, size, length, ratio)
             })
         })
     })

@@ -8,6 +8,10 @@ use super::SAFE;
 const SHARE_FIRST: u64 = 50;
 const SHARE: u64 = 20;
 const BLOCKS_FIRST: u32 = 20;
+/// Busy time before which nothing is compared, and of which nothing may be spent later. A run that
+/// is over by then could not use what it learned, and leaves its clients in step; one whose tree is
+/// wrong loses this long what the tree is wrong by.
+const GRACE: Nanos = Nanos::secs(2);
 
 /// The accounts of a part.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,9 +63,10 @@ impl Budget {
         self.unverified = 0.0;
     }
 
+    /// What comparisons may have taken by now.
     fn allowed(&self) -> Nanos {
         let share = if self.blocks < BLOCKS_FIRST { SHARE_FIRST } else { SHARE };
-        Nanos(self.busy.0 / 1000 * share)
+        Nanos((self.busy - GRACE).0 / 1000 * share)
     }
 
     /// Whether a comparison that is expected to take so long is within the share of time.
