@@ -150,7 +150,8 @@ pub trait Store: Send {
     fn wake(&self) -> Wake<'_>;
 
     /// How many of the calls in progress only wait for bytes that are on their way from the device
-    /// already: they ask nothing of it, and take no place in its queue.
+    /// already, or that the store will have asked for in turn: they ask nothing of it, and take no
+    /// place in its queue.
     fn arriving_count(&self) -> usize {
         0
     }

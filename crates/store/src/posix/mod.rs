@@ -13,6 +13,7 @@
 mod blocking;
 mod carrier;
 mod choose;
+mod device;
 mod open_file;
 mod read_ahead;
 mod ring;
@@ -242,13 +243,17 @@ impl Store for PosixStore {
     fn start(&mut self, _now: Timestamp, mut io: Io) {
         match choose::file_for(&self.files, &io.files, io.operation) {
             Ok(file) => {
-                let goes_through_cache = !file.is_direct();
                 let work = Work::new(io, file);
-                if goes_through_cache && matches!(work.io.operation, Operation::Read(_)) {
-                    let range = work.range();
-                    self.sweeps.read(work, &range, |work| self.carrier.start(work));
-                } else {
-                    self.carrier.start(work);
+                let mut start = |work| self.carrier.start(work);
+                match work.io.operation {
+                    Operation::Read(_) if work.file.is_direct() => {
+                        self.sweeps.read_directly(work, start);
+                    }
+                    Operation::Read(_) => {
+                        let range = work.range();
+                        self.sweeps.read(work, &range, start);
+                    }
+                    _ => start(work),
                 }
             }
             Err(errno) => {

@@ -14,15 +14,21 @@
 //!
 //! Units: bytes. Cost: a few comparisons for a read, a system call for every piece of a sweep.
 //!
-//! Loses when: two sweeps over one file are further apart than [`NEAR`], so that each closes the
-//! window of the other (then it is as if there were none); a sweep ends early (at most a window
-//! is read in vain); readers leave gaps smaller than [`NEAR`] and read more than a quarter of
-//! the file, so that the gaps are read as well.
+//! Loses when: two sweeps over one file are further apart than [`NEAR`] and [`NEAR_READS`], so that
+//! each closes the window of the other (then it is as if there were none); a sweep ends early (at
+//! most a window is read in vain); readers leave gaps that are smaller and read more than a quarter
+//! of the file, so that the gaps are read as well.
 
 use std::ops::Range;
 
-/// How far from the last read one may begin to be part of the same sweep.
+/// How far from the last read one may begin to be part of the same sweep, at least.
 const NEAR: u64 = 4 << 20;
+
+/// How far in reads of its own size, because readers in strides are that many blocks apart, ...
+const NEAR_READS: u64 = 32;
+
+/// ... and at most.
+const NEAR_MAX: u64 = 32 << 20;
 
 /// The first window of a sweep, unless the largest is smaller.
 const WINDOW_MIN: u64 = 256 << 10;
@@ -42,10 +48,6 @@ const PASSED_KEPT: u64 = 16 << 20;
 
 /// Reads in a row that have to continue one another before anything is read ahead.
 const CONTINUED_MIN: u32 = 2;
-
-/// What the kernel takes in one call without leaving something out: it stops silently after the
-/// device's largest request or its own read-ahead, whichever is more.
-pub(super) const PIECE_MAX: u64 = 256 << 10;
 
 /// Where a file is being read, and what of it the kernel was asked for.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +81,7 @@ impl ReadAhead {
         if self.window_max == 0 {
             return;
         }
-        if !self.is_near(range.start) {
+        if !self.is_near(range) {
             let (given, is_asking) = (range.start, self.is_asking);
             let began = Self { given, given_from: given, wanted: given, ..Self::default() };
             let window_max = self.window_max;
@@ -120,18 +122,19 @@ impl ReadAhead {
     /// The file is read at `range`, which the page cache had. Where that is no part of the sweep,
     /// it has nothing to do with the device.
     pub(super) fn hit(&mut self, range: &Range<u64>) {
-        if self.is_near(range.start) {
+        if self.is_near(range) {
             self.read(range);
         }
     }
 
-    /// The piece that the kernel is to be asked for now. [`given`](Self::given) says when it was.
-    pub(super) fn ask(&mut self) -> Option<Range<u64>> {
+    /// The piece that the kernel is to be asked for now, of `piece_max` at most.
+    /// [`given`](Self::given) says when it was.
+    pub(super) fn ask(&mut self, piece_max: u64) -> Option<Range<u64>> {
         if self.is_asking || self.given >= self.wanted {
             return None;
         }
         self.is_asking = true;
-        Some(self.given..self.wanted.min(self.given.saturating_add(PIECE_MAX)))
+        Some(self.given..self.wanted.min(self.given.saturating_add(piece_max)))
     }
 
     /// The kernel was asked for `piece`.
@@ -166,11 +169,14 @@ impl ReadAhead {
 
     /// Whether a read of `range` would be in front of what the kernel was asked for so far, in a sweep.
     pub(super) fn is_passed_by(&self, range: &Range<u64>) -> bool {
-        self.window > 0 && range.end > self.given && self.is_near(range.start)
+        self.window > 0 && range.end > self.given && self.is_near(range)
     }
 
-    fn is_near(&self, start: u64) -> bool {
-        start.saturating_add(NEAR) >= self.reached && start <= self.reached.saturating_add(NEAR)
+    fn is_near(&self, range: &Range<u64>) -> bool {
+        let reads = (range.end - range.start).saturating_mul(NEAR_READS);
+        // The first read of all has only the beginning of the file to be near to.
+        let near = if self.reached == 0 { NEAR } else { reads.clamp(NEAR, NEAR_MAX) };
+        self.reached.abs_diff(range.start) <= near
     }
 }
 
@@ -181,11 +187,12 @@ mod tests {
     const KIB: u64 = 1 << 10;
     const MIB: u64 = 1 << 20;
     const WINDOW_MAX: u64 = 4 << 20;
+    const PIECE_MAX: u64 = 256 << 10;
 
     /// All that is to be asked for now.
     fn ask(ahead: &mut ReadAhead) -> Vec<Range<u64>> {
         let mut pieces = Vec::new();
-        while let Some(piece) = ahead.ask() {
+        while let Some(piece) = ahead.ask(PIECE_MAX) {
             ahead.given(&piece);
             pieces.push(piece);
         }
@@ -225,6 +232,21 @@ mod tests {
     }
 
     #[test]
+    fn large_blocks_in_strides_are_one_sweep_in_whatever_order() {
+        // Rounds of 32 MiB, each one from its middle on, 7 MiB further for every read.
+        let mut ahead = ReadAhead::new(8 * MIB);
+        let places = (0..8_u64).flat_map(|round| (0..32).map(move |rank| (round, rank)));
+        let places = places.map(|(round, rank)| round * 32 + (16 + rank * 7) % 32);
+        let mut pieces = Vec::new();
+        for place in places {
+            ahead.read(&(place * MIB..(place + 1) * MIB));
+            pieces.extend(ask(&mut ahead));
+        }
+        assert!(pieces.windows(2).all(|two| two[0].end <= two[1].start), "{pieces:?}");
+        assert!(bytes(&pieces) >= 5 * 32 * MIB, "{}", bytes(&pieces) / MIB);
+    }
+
+    #[test]
     fn random_reads_ask_for_nothing() {
         let places = (0..1000).map(|turn: u64| turn.wrapping_mul(7_919) % 1_000_003);
         assert_eq!(asked(places), vec![]);
@@ -254,7 +276,7 @@ mod tests {
         ahead.read(&read);
         ahead.read(&read);
         assert!(ahead.is_wanting() && !ahead.is_given(&read));
-        let first = ahead.ask().unwrap();
+        let first = ahead.ask(PIECE_MAX).unwrap();
         ahead.given(&first);
         assert!(ahead.is_given(&read) && !ahead.is_given(&before));
         assert!(!ahead.is_given(&(first.start..first.end + 1)));
@@ -268,7 +290,7 @@ mod tests {
         for place in 0..100 {
             let range = place * 64 * KIB..(place + 1) * 64 * KIB;
             ahead.read(&range);
-            assert_eq!((ahead.ask(), ahead.is_to_come(&range)), (None, false));
+            assert_eq!((ahead.ask(PIECE_MAX), ahead.is_to_come(&range)), (None, false));
             assert!(!ahead.is_passed_by(&range));
         }
     }
@@ -303,8 +325,8 @@ mod tests {
         assert!(!ahead.is_to_come(&read), "there is no sweep yet");
         ahead.read(&read);
         assert!(ahead.is_to_come(&read));
-        let first = ahead.ask().unwrap();
-        assert_eq!(ahead.ask(), None);
+        let first = ahead.ask(PIECE_MAX).unwrap();
+        assert_eq!(ahead.ask(PIECE_MAX), None);
         assert!(ahead.is_to_come(&read), "it is on its way");
         ahead.given(&first);
         assert!(!ahead.is_to_come(&read));
@@ -316,13 +338,13 @@ mod tests {
         let mut ahead = ReadAhead::new(WINDOW_MAX);
         ahead.read(&(0..4096));
         ahead.read(&(4096..8192));
-        let piece = ahead.ask().unwrap();
+        let piece = ahead.ask(PIECE_MAX).unwrap();
         let far = 1 << 40..(1 << 40) + 4096;
         ahead.read(&far);
         assert!(!ahead.is_to_come(&far));
-        assert_eq!(ahead.ask(), None);
+        assert_eq!(ahead.ask(PIECE_MAX), None);
         ahead.given(&piece);
-        assert_eq!((ahead.ask(), ahead.given), (None, 1 << 40));
+        assert_eq!((ahead.ask(PIECE_MAX), ahead.given), (None, 1 << 40));
     }
 
     #[test]
@@ -337,7 +359,7 @@ mod tests {
                 if let Some(piece) = on_its_way.take() {
                     ahead.given(&piece);
                 }
-                on_its_way = ahead.ask();
+                on_its_way = ahead.ask(PIECE_MAX);
                 // Who waits is waited for.
                 proptest::prop_assert!(!ahead.is_to_come(&range) || on_its_way.is_some());
                 proptest::prop_assert!(ahead.given <= ahead.wanted);
@@ -349,7 +371,7 @@ mod tests {
                 let mut rest = ahead.clone();
                 on_its_way.iter().for_each(|piece| rest.given(piece));
                 let pieces = ask(&mut rest);
-                proptest::prop_assert!(bytes(&pieces) <= NEAR + WINDOW_MAX + length + (32 << 20));
+                proptest::prop_assert!(bytes(&pieces) <= NEAR_MAX + WINDOW_MAX + length + (32 << 20));
                 proptest::prop_assert!(!rest.is_to_come(&range));
             }
         });

@@ -9,10 +9,12 @@
 //! A file is known by what it is: its readers have descriptors of their own, and meet here. The
 //! files of one device meet in its [`Turns`].
 //!
-//! Where the kernel says that a device rotates, a sweep's turn begins when what the last one was
-//! given has arrived: an elevator that has requests of both would serve whichever lies further on,
-//! until the other one's deadline (`mq-deadline`, 500 ms). For the same reason a sweep lets
-//! those pass, every so often, who read elsewhere on the device.
+//! Where the kernel says that a device rotates, little is on its way at any time, and a sweep's turn
+//! begins when what the last one was given has arrived: an elevator that has requests of both would
+//! serve whichever lies further on, until the other one's deadline (`mq-deadline`, 500 ms). Until
+//! then whoever had the turn may go on with it: its readers ask again as its bytes arrive. For the
+//! same reason a sweep lets those pass, every so often, who read elsewhere on the device, and those
+//! who go around the page cache.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -25,9 +27,9 @@ use rustix::io::Errno;
 
 use super::open_file::OpenFile;
 use super::read_ahead::ReadAhead;
-use super::sys;
 use super::turns::Turns;
 use super::work::Work;
+use super::{device, sys};
 use crate::slab::Slab;
 
 /// `POSIX_FADV_WILLNEED`.
@@ -39,11 +41,26 @@ const ADVICE: u64 = u32::MAX as u64;
 /// The low half of a token of the store's own read of a byte that is on its way.
 const ARRIVAL: u64 = ADVICE - 1;
 
+/// What the kernel is asked for in one call: a larger piece would have others wait for longer.
+const PIECE_MAX: u64 = 256 << 10;
+
 /// What sweeps over a device that rotates are given before other reads may pass.
 const LET_PASS_AFTER: u64 = 4 << 20;
 
-/// Memory for bytes that are on their way, one on each device that rotates.
-const ARRIVAL_BYTES: Bytes = Bytes::kib(64);
+/// After so many bytes for a device that rotates, the arrival of the last one is waited for ...
+const MARK: u64 = 512 << 10;
+
+/// ... of so many at once. What is on its way is what whoever comes has to wait for, 35 ms on a
+/// disk of 57 MB/s; with less a busy host leaves the disk idle.
+const MARKS_MAX: usize = 4;
+
+/// Memory for bytes whose arrival is waited for, a page each; without it they are not.
+const ARRIVAL_BYTES: Bytes = Bytes::kib(256);
+
+/// Reads to come that take no place at the device. They wait for what others have in their turns: if
+/// they kept the places, nobody could read what is in the page cache, or on its way, meanwhile. As
+/// they hold memory, there is an end to it.
+const HELD_FREE_MAX: usize = 64;
 
 /// After a read that was not in the page cache, so many in a row have to be before the next one
 /// is tried without a look.
@@ -62,6 +79,8 @@ pub(super) struct Sweeps {
     arriving: HashSet<u64>,
     /// Those of reads that nobody asked ahead for, and the number of the device.
     elsewhere: HashMap<u64, u32>,
+    /// How many reads are held.
+    held_count: usize,
     memory: Pool,
     counts: Counts,
 }
@@ -82,8 +101,8 @@ struct Sweep {
     /// The number of its device.
     device: u32,
     ahead: ReadAhead,
-    /// Bytes that the kernel was asked for.
-    asked_bytes: u64,
+    /// Whether the kernel was ever asked for something.
+    was_asked: bool,
     /// What the kernel is asked through while there is something to ask for.
     through: Option<Arc<OpenFile>>,
     held: Vec<Work>,
@@ -102,12 +121,26 @@ struct Device {
     /// The sweep and the piece that the kernel is being asked for, unless the file was closed meanwhile.
     asking: Option<(u32, Range<u64>)>,
     is_rotating: bool,
-    /// What the kernel was asked for last, until it is known to have arrived.
+    /// The most that is asked for at once.
+    piece_max: u64,
+    /// What the kernel was asked for last, until another sweep may be asked for.
     last: Option<Last>,
+    /// Bytes that were asked for since the last one whose arrival is waited for.
+    unmarked: u64,
+    /// How many arrivals are waited for.
+    marks: usize,
     /// What sweeps were given since they last let others pass.
     since_pause: u64,
     /// The tokens of reads that have to finish before the next piece.
     awaited: HashSet<u64>,
+}
+
+/// What the kernel is to be asked for, and through which file.
+struct Ask {
+    piece: Range<u64>,
+    file: Arc<OpenFile>,
+    /// What is behind the piece in the file.
+    left: u64,
 }
 
 #[derive(Debug)]
@@ -131,6 +164,7 @@ impl Sweeps {
             devices: Slab::default(),
             arriving: HashSet::new(),
             elsewhere: HashMap::new(),
+            held_count: 0,
             memory: Pool::new(ARRIVAL_BYTES)?,
             counts: Counts::default(),
         })
@@ -164,12 +198,13 @@ impl Sweeps {
         if sweep.open_count > 0 {
             return;
         }
-        self.ahead_count -= usize::from(sweep.asked_bytes > 0);
+        debug_assert!(sweep.held.is_empty(), "a file with calls under way stays open");
+        self.ahead_count -= usize::from(sweep.was_asked);
         self.by_id.remove(&sweep.id);
         self.sweeps.remove(number);
         let device = self.devices.get_mut(at).expect("a sweep is on a device");
         device.sweep_count -= 1;
-        device.turns.leave(number);
+        device.turns.forget(number);
         device.asking = device.asking.take().filter(|(sweep, _)| *sweep != number);
         self.forget_device(at);
     }
@@ -187,7 +222,7 @@ impl Sweeps {
     pub(super) fn may_try(&mut self, file: &OpenFile, range: &Range<u64>) -> bool {
         let Some(sweep) = self.sweeps.get_mut(file.sweep()) else { return true };
         let is_doubtful = sweep.doubt > 0 || sweep.ahead.is_passed_by(range);
-        !is_doubtful || sweep.is_blind || sweep.is_cached(file, range)
+        !is_doubtful || sweep.is_blind || sweep.is_cached(file, range, size_of(file))
     }
 
     /// The page cache did not have a read that was tried.
@@ -215,8 +250,14 @@ impl Sweeps {
         let file = Arc::clone(&work.file);
         let Some(sweep) = self.sweeps.get_mut(file.sweep()) else { return start(work) };
         sweep.ahead.read(range);
+        if !sweep.ahead.is_wanting() {
+            // The sweep may just have ended: what waits for it has nothing to wait for.
+            self.release_held(file.sweep(), &mut start);
+        }
+        let Some(sweep) = self.sweeps.get_mut(file.sweep()) else { return start(work) };
         if sweep.ahead.is_to_come(range) {
             self.counts.held += 1;
+            self.held_count += 1;
             sweep.held.push(work);
             self.want(&file, &mut start);
         } else {
@@ -226,13 +267,21 @@ impl Sweeps {
         }
     }
 
+    /// A read that goes around the page cache.
+    pub(super) fn read_directly(&mut self, work: Work, mut start: impl FnMut(Work)) {
+        if let Some(sweep) = self.sweeps.get(work.file.sweep()) {
+            self.elsewhere.insert(work.io.token, sweep.device);
+        }
+        start(work);
+    }
+
     /// Whether a finished call is advice of the store's own. It is nobody's: whether it was taken
     /// shows in what is in the cache. Hands out what is to be started now, in this order.
     pub(super) fn is_own(&mut self, io: &Io, mut start: impl FnMut(Work)) -> bool {
         let at = (io.token >> 32) as u32;
         match (io.operation, io.token & ADVICE) {
             (Operation::Advise { .. }, ADVICE) => self.asked(at, &mut start),
-            (Operation::Read(_), ARRIVAL) => self.came(at, io.token, &mut start),
+            (Operation::Read(_), ARRIVAL) => self.arrived(at, &mut start),
             _ => {
                 self.arriving.remove(&io.token);
                 if let Some(at) = self.elsewhere.remove(&io.token) {
@@ -254,10 +303,19 @@ impl Sweeps {
             let sweep = self.sweeps.get_mut(*number).expect("a sweep that ends is not waited for");
             sweep.ahead.given(piece);
         }
+        if device.unmarked >= MARK {
+            self.mark(at, start);
+        }
         self.next_pieces(at, start);
         if let Some((number, _)) = asked {
             self.release_held(number, start);
         }
+    }
+
+    /// What was asked for on a device has arrived, up to a mark.
+    fn arrived(&mut self, at: u32, start: &mut impl FnMut(Work)) {
+        self.devices.get_mut(at).expect("a device with marks is known").marks -= 1;
+        self.next_pieces(at, start);
     }
 
     /// A read on a device is over.
@@ -268,9 +326,9 @@ impl Sweeps {
         }
     }
 
-    /// How many reads only wait for what is on its way.
+    /// How many reads only wait for what is on its way or to come.
     pub(super) fn arriving_count(&self) -> usize {
-        self.arriving.len()
+        self.arriving.len() + self.held_count.min(HELD_FREE_MAX)
     }
 
     /// Whether the kernel was asked to read ahead in a file that is open.
@@ -292,7 +350,7 @@ impl Sweeps {
         sweep.through.get_or_insert_with(|| Arc::clone(file));
         let at = sweep.device;
         let device = self.devices.get_mut(at).expect("a sweep is on a device");
-        device.turns.want(number, sweep.asked_bytes);
+        device.turns.want(number);
         self.next_pieces(at, start);
     }
 
@@ -300,24 +358,25 @@ impl Sweeps {
     fn next_pieces(&mut self, at: u32, start: &mut impl FnMut(Work)) {
         loop {
             let device = self.devices.get_mut(at).expect("it has files, or had when it was asked");
-            let Some(number) = device.turns.next().filter(|_| device.awaited.is_empty()) else {
-                return;
-            };
-            if device.is_rotating && self.pauses(at, number, start) {
+            let Some(number) = device.turns.next() else { return };
+            if device.is_rotating && !self.is_due(at, number, start) {
                 return;
             }
             let device = self.devices.get_mut(at).expect("it was just there");
             let sweep = self.sweeps.get_mut(number).expect("a sweep that ends leaves the turns");
-            match sweep.ask() {
-                Some((piece, file)) => {
+            match sweep.ask(device.piece_max) {
+                Some(Ask { piece, file, left }) => {
                     let bytes = piece.end - piece.start;
                     self.counts.ahead_bytes += bytes;
-                    self.ahead_count += usize::from(sweep.asked_bytes == 0);
-                    sweep.asked_bytes += bytes;
-                    device.turns.asks(number, bytes, sweep.asked_bytes);
-                    device.since_pause += bytes;
-                    let (end, through) = (piece.end, Arc::clone(&file));
-                    device.last = Some(Last { sweep: number, file: through, end });
+                    self.ahead_count += usize::from(!sweep.was_asked);
+                    sweep.was_asked = true;
+                    device.turns.asks(bytes, left);
+                    if device.is_rotating {
+                        device.since_pause += bytes;
+                        device.unmarked += bytes;
+                        let (file, end) = (Arc::clone(&file), piece.end);
+                        device.last = Some(Last { sweep: number, file, end });
+                    }
                     start(advice(at, &piece, file));
                     device.asking = Some((number, piece));
                 }
@@ -327,32 +386,48 @@ impl Sweeps {
         }
     }
 
-    /// Whether a sweep's next piece has to wait: for what another sweep was given to arrive, or every
-    /// so often for those who read elsewhere on the device.
-    fn pauses(&mut self, at: u32, number: u32, start: &mut impl FnMut(Work)) -> bool {
+    /// Whether a sweep's next piece may be asked for on a device that rotates, or has to wait: for what
+    /// was given to arrive, or every so often for those who read elsewhere on the device.
+    fn is_due(&mut self, at: u32, number: u32, start: &mut impl FnMut(Work)) -> bool {
         let device = self.devices.get_mut(at).expect("the caller has found it");
         let is_another = device.last.as_ref().is_some_and(|last| last.sweep != number);
-        if !is_another && device.since_pause < LET_PASS_AFTER {
+        if is_another {
+            self.mark(at, start);
+        }
+        let device = self.devices.get_mut(at).expect("it was just there");
+        if !device.awaited.is_empty() || device.marks >= if is_another { 1 } else { MARKS_MAX } {
             return false;
         }
-        device.since_pause = 0;
-        let elsewhere = self.elsewhere.iter().filter(|(_, device)| **device == at);
-        device.awaited.extend(elsewhere.map(|(token, _)| token));
-        let last = device.last.take_if(|_| is_another);
-        if let Some(arrival) = last.and_then(|last| arrival(at, last, &self.memory)) {
-            device.awaited.insert(arrival.io.token);
+        if is_another || device.since_pause >= LET_PASS_AFTER {
+            (device.last, device.since_pause) = (None, 0);
+            let elsewhere = self.elsewhere.iter().filter(|(_, device)| **device == at);
+            device.awaited.extend(elsewhere.map(|(token, _)| token));
+        }
+        device.awaited.is_empty()
+    }
+
+    /// Has the arrival of what a device was asked for last be waited for.
+    fn mark(&mut self, at: u32, start: &mut impl FnMut(Work)) {
+        let device = self.devices.get_mut(at).expect("the caller has found it");
+        if std::mem::take(&mut device.unmarked) == 0 {
+            return;
+        }
+        if let Some(arrival) = device.last.as_ref().and_then(|last| arrival(at, last, &self.memory))
+        {
+            device.marks += 1;
             start(arrival);
         }
-        !device.awaited.is_empty()
     }
 
     /// Starts what is held of a sweep and need not be held any more.
     fn release_held(&mut self, number: u32, start: &mut impl FnMut(Work)) {
-        let Some(sweep) = self.sweeps.get_mut(number) else { return };
+        let sweep = self.sweeps.get_mut(number).filter(|sweep| !sweep.held.is_empty());
+        let Some(sweep) = sweep else { return };
         let is_held = |work: &Work| sweep.ahead.is_to_come(&work.range());
         let (held, free) = std::mem::take(&mut sweep.held).into_iter().partition(is_held);
         sweep.held = held;
         let free: Vec<Work> = free;
+        self.held_count -= free.len();
         free.into_iter().for_each(|work| self.release(work, start));
     }
 
@@ -374,8 +449,11 @@ impl Device {
             sweep_count: 0,
             turns: Turns::default(),
             asking: None,
-            is_rotating: rotates(id),
+            is_rotating: device::rotates(id),
+            piece_max: device::advice_max(id).min(PIECE_MAX),
             last: None,
+            unmarked: 0,
+            marks: 0,
             since_pause: 0,
             awaited: HashSet::new(),
         }
@@ -383,24 +461,14 @@ impl Device {
 
     /// Whether no file on it is open and nothing is to come back.
     fn is_idle(&self) -> bool {
-        self.sweep_count == 0 && !self.turns.is_asking() && self.awaited.is_empty()
+        let awaits = self.turns.is_asking() || self.marks > 0 || !self.awaited.is_empty();
+        self.sweep_count == 0 && !awaits
     }
-}
-
-/// Whether the kernel says that a device has something that rotates. What is no block device, such as a
-/// file system over a network, has no one arm to be kept in one place.
-fn rotates(device: u64) -> bool {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    // A partition has the queue of its disk.
-    ["queue", "../queue"].iter().any(|queue| {
-        let path = format!("/sys/dev/block/{major}:{minor}/{queue}/rotational");
-        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
-    })
 }
 
 /// A read of the last byte of what the kernel was asked for last, which is over when that has arrived;
 /// none where it is behind the end of the file, or memory is short.
-fn arrival(device: u32, last: Last, memory: &Pool) -> Option<Work> {
+fn arrival(device: u32, last: &Last, memory: &Pool) -> Option<Work> {
     let size = last.file.stat().ok()?.st_size as u64;
     let io = Io {
         token: u64::from(device) << 32 | ARRIVAL,
@@ -410,7 +478,7 @@ fn arrival(device: u32, last: Last, memory: &Pool) -> Option<Work> {
         outcome: Ok(Bytes::ZERO),
         end: Offset(0),
     };
-    Some(Work::new(io, last.file))
+    Some(Work::new(io, Arc::clone(&last.file)))
 }
 
 /// A call that asks the kernel for `piece`, through `file`, on the device with this number.
@@ -434,7 +502,7 @@ impl Sweep {
             open_count: 1,
             device,
             ahead: ReadAhead::new(window_max),
-            asked_bytes: 0,
+            was_asked: false,
             through: None,
             held: Vec::new(),
             doubt: 0,
@@ -442,8 +510,8 @@ impl Sweep {
         }
     }
 
-    /// The piece that is due, and what to ask for it through; for what is cached already none is.
-    fn ask(&mut self) -> Option<(Range<u64>, Arc<OpenFile>)> {
+    /// The piece that is due, of `piece_max` at most; for what is cached already none is.
+    fn ask(&mut self, piece_max: u64) -> Option<Ask> {
         let through = self.through.take();
         let through = through.or_else(|| self.held.first().map(|held| Arc::clone(&held.file)));
         let Some(file) = through else {
@@ -451,10 +519,12 @@ impl Sweep {
             self.ahead.give_up();
             return None;
         };
-        while let Some(piece) = self.ahead.ask() {
-            if !self.is_cached(&file, &piece) {
+        let size = size_of(&file);
+        while let Some(piece) = self.ahead.ask(piece_max) {
+            if !self.is_cached(&file, &piece, size) {
                 self.through = Some(Arc::clone(&file));
-                return Some((piece, file));
+                let left = size.saturating_sub(piece.end);
+                return Some(Ask { piece, file, left });
             }
             self.ahead.given(&piece);
         }
@@ -462,9 +532,8 @@ impl Sweep {
     }
 
     /// Whether the page cache has all of `range`, or will have what it has begun to read. What
-    /// lies behind the end of the file, nobody has to read.
-    fn is_cached(&mut self, file: &OpenFile, range: &Range<u64>) -> bool {
-        let size = file.stat().map_or(u64::MAX, |stat| stat.st_size as u64);
+    /// lies behind the end of the file, of `size`, nobody has to read.
+    fn is_cached(&mut self, file: &OpenFile, range: &Range<u64>, size: u64) -> bool {
         let range = range.start..range.end.min(size);
         if range.is_empty() {
             return true;
@@ -474,6 +543,11 @@ impl Sweep {
         let page = rustix::param::page_size() as u64;
         cached.is_ok_and(|count| count >= range.end.div_ceil(page) - range.start / page)
     }
+}
+
+/// The size of a file; without an end where the file system does not say.
+fn size_of(file: &OpenFile) -> u64 {
+    file.stat().map_or(u64::MAX, |stat| stat.st_size as u64)
 }
 
 #[cfg(test)]

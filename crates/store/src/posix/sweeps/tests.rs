@@ -54,6 +54,14 @@ impl Rig {
 
     /// Reads 4 KiB; its token.
     fn read(&mut self, file: usize, offset: u64) -> u64 {
+        let work = self.work(file, offset);
+        let (token, range, started) = (work.io.token, work.range(), &mut self.started);
+        self.sweeps.read(work, &range, |work| started.push(work));
+        token
+    }
+
+    /// A read of 4 KiB that is yet to start.
+    fn work(&mut self, file: usize, offset: u64) -> Work {
         let token = self.next_token;
         self.next_token += 1;
         self.reads.insert(token);
@@ -65,10 +73,7 @@ impl Rig {
             outcome: Ok(Bytes::ZERO),
             end: Offset(0),
         };
-        let work = Work::new(io, Arc::clone(&self.files[file]));
-        let (range, started) = (work.range(), &mut self.started);
-        self.sweeps.read(work, &range, |work| started.push(work));
-        token
+        Work::new(io, Arc::clone(&self.files[file]))
     }
 
     /// Ends the call at this place.
@@ -88,13 +93,34 @@ impl Rig {
         self.started.iter().position(|work| kind(work) == wanted)
     }
 
+    /// Ends all calls of a kind, and those of it that follow.
+    fn finish_all(&mut self, of: Kind) {
+        while let Some(at) = self.position(of) {
+            self.finish(at);
+        }
+    }
+
+    /// Reads on in a file, with all advice and all reads over at once, until no more is given or the
+    /// end of the file; where that is.
+    fn read_on(&mut self, file: usize, from: u64) -> u64 {
+        let mut at = from;
+        while at < FILE_BYTES {
+            self.read(file, at);
+            self.finish_all(Kind::Advice);
+            if self.position(Kind::Read).is_none() {
+                return at;
+            }
+            self.finish_all(Kind::Read);
+            at += 4096;
+        }
+        at
+    }
+
     /// Has a sweep over a file begin, with all reads over.
     fn sweep(&mut self, file: usize) {
         for turn in 0..3 {
             self.read(file, turn * 4096);
-            while let Some(at) = self.position(Kind::Read) {
-                self.finish(at);
-            }
+            self.finish_all(Kind::Read);
         }
     }
 }
@@ -114,6 +140,85 @@ fn another_files_turn_begins_when_what_the_last_one_was_given_has_arrived() {
     rig.finish(at);
     let piece = &rig.started[rig.position(Kind::Advice).expect("then it is its turn")];
     assert!(Arc::ptr_eq(&piece.file, &rig.files[1]));
+}
+
+#[test]
+fn who_has_the_turn_goes_on_with_it_while_its_bytes_are_on_their_way() {
+    let mut rig = Rig::new(2);
+    rig.sweep(0);
+    rig.sweep(1);
+    rig.finish_all(Kind::Advice);
+    let arrival = rig.position(Kind::Arrival).expect("the other one waits for it");
+    // A reader of the first file is past the middle of what was given.
+    rig.read(0, 192 << 10);
+    let advice = rig.position(Kind::Advice).expect("there is more to ask for");
+    assert!(Arc::ptr_eq(&rig.started[advice].file, &rig.files[0]));
+    rig.finish(arrival);
+    rig.finish_all(Kind::Advice);
+    rig.finish_all(Kind::Arrival);
+    let advice = rig.position(Kind::Advice).expect("it asks for nothing more");
+    assert!(Arc::ptr_eq(&rig.started[advice].file, &rig.files[1]));
+}
+
+#[test]
+fn little_is_on_its_way_at_any_time_on_a_device_that_rotates() {
+    for is_rotating in [true, false] {
+        let mut rig = Rig::new(1);
+        rig.sweeps.devices.get_mut(0).unwrap().is_rotating = is_rotating;
+        let reached = rig.read_on(0, 0);
+        if !is_rotating {
+            assert_eq!(reached, FILE_BYTES);
+            continue;
+        }
+        let marks = MARKS_MAX as u64;
+        let range = marks * MARK..=marks * (MARK + PIECE_MAX);
+        assert!(range.contains(&reached), "{reached}");
+        rig.finish(rig.position(Kind::Arrival).unwrap());
+        let further = rig.read_on(0, reached) - reached;
+        assert!((MARK..=MARK + PIECE_MAX).contains(&further), "{further}");
+    }
+}
+
+#[test]
+fn reads_to_come_leave_their_places_to_others_but_not_without_end() {
+    let mut rig = Rig::new(2);
+    rig.sweep(0);
+    rig.sweep(1);
+    for place in 0..2 * HELD_FREE_MAX as u64 {
+        rig.read(1, (3 + place) * 4096);
+    }
+    assert_eq!(rig.position(Kind::Read), None, "it is not the second file's turn");
+    assert_eq!(rig.sweeps.arriving_count(), HELD_FREE_MAX);
+    while !rig.started.is_empty() {
+        rig.finish(0);
+    }
+    assert_eq!((rig.reads.len(), rig.sweeps.arriving_count()), (0, 0));
+}
+
+#[test]
+fn what_waits_for_a_sweep_that_ends_waits_no_more() {
+    let mut rig = Rig::new(2);
+    rig.sweep(0);
+    rig.sweep(1);
+    let held = rig.read(1, 3 * 4096);
+    let is_started = |rig: &Rig| rig.started.iter().any(|work| work.io.token == held);
+    assert!(!is_started(&rig));
+    rig.read(1, 48 * MIB);
+    assert!(is_started(&rig), "nobody asks for it any more");
+}
+
+#[test]
+fn who_goes_around_the_page_cache_passes_a_sweep_too() {
+    let mut rig = Rig::new(2);
+    rig.sweep(0);
+    rig.finish_all(Kind::Advice);
+    rig.sweep(1);
+    let (work, started) = (rig.work(1, 0), &mut rig.started);
+    rig.sweeps.read_directly(work, |work| started.push(work));
+    rig.finish_all(Kind::Arrival);
+    assert_eq!(rig.position(Kind::Advice), None, "it is at the device");
+    rig.finish_all(Kind::Read);
+    assert!(rig.position(Kind::Advice).is_some());
 }
 
 #[test]
@@ -140,17 +245,23 @@ fn who_reads_elsewhere_passes_a_sweep_after_so_much() {
 #[test]
 fn a_file_that_is_closed_holds_nobody_up() {
     let mut rig = Rig::new(2);
-    rig.sweep(0);
-    rig.sweep(1);
     // No call is under way when a file is closed, but the kernel may be being asked for a piece.
-    while let Some(at) = rig.started.iter().position(|work| kind(work) != Kind::Advice) {
-        rig.finish(at);
-    }
+    rig.sweep(0);
+    rig.finish_all(Kind::Advice);
+    rig.finish_all(Kind::Read);
+    rig.read(0, 192 << 10);
+    rig.finish_all(Kind::Read);
+    let asking = rig.position(Kind::Advice).expect("the window grows");
+    rig.sweep(1);
     let first = rig.files.remove(0);
     rig.sweeps.close(&first);
-    rig.finish(0);
+    rig.finish(asking);
     let piece = &rig.started[rig.position(Kind::Advice).expect("nothing is to arrive")];
     assert!(Arc::ptr_eq(&piece.file, &rig.files[0]));
+    rig.finish_all(Kind::Advice);
+    rig.finish_all(Kind::Read);
+    rig.read(0, 192 << 10);
+    rig.finish_all(Kind::Read);
     let second = rig.files.remove(0);
     rig.sweeps.close(&second);
     assert_eq!(rig.sweeps.devices.len(), 1, "a piece is to come back");
@@ -198,7 +309,7 @@ fn whatever_is_read_one_piece_is_asked_for_at_a_time_and_every_read_ends() {
             }
             let count = |wanted| rig.kinds().into_iter().filter(|kind| *kind == wanted).count();
             let (advice, arrivals) = (count(Kind::Advice), count(Kind::Arrival));
-            proptest::prop_assert!(advice + arrivals <= 1, "{advice} pieces, {arrivals} arrivals");
+            proptest::prop_assert!(advice <= 1 && arrivals <= MARKS_MAX + 1, "{advice} {arrivals}");
             proptest::prop_assert!(rig.sweeps.arriving_count() <= rig.reads.len());
         }
         while !rig.started.is_empty() {
@@ -206,5 +317,6 @@ fn whatever_is_read_one_piece_is_asked_for_at_a_time_and_every_read_ends() {
         }
         proptest::prop_assert!(rig.reads.is_empty(), "{:?} never end", rig.reads);
         proptest::prop_assert!(rig.sweeps.arriving.is_empty() && rig.sweeps.elsewhere.is_empty());
+        proptest::prop_assert_eq!(rig.sweeps.held_count, 0);
     });
 }
