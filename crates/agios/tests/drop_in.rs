@@ -256,6 +256,20 @@ fn a_service_with_a_lock_and_a_thread_for_each_request_runs_unchanged() {
 }
 
 #[test]
+fn threads_that_add_cancel_release_and_measure_lose_nothing() {
+    let bench = Bench::new();
+    let storm = bench.compile("storm");
+    for algorithm in without("NOOP") {
+        let configuration = bench.configuration(algorithm, "");
+        succeeded(command(&storm).arg(&configuration));
+        // With a queue that is full again and again, and few that may be with the program.
+        let bounds = "\nforebay: { queue_requests_max = 12; in_flight_max = 5 }\n";
+        let text = std::fs::read_to_string(&configuration).unwrap() + bounds;
+        succeeded(command(&storm).arg(bench.write("storm.conf", &text)));
+    }
+}
+
+#[test]
 fn requests_may_bring_their_own_call_backs() {
     let bench = Bench::new();
     let options = ["-std=gnu11"];
