@@ -21,10 +21,10 @@ use crate::stop;
 
 /// Longer without a word is a hang. A process says a word when it has done all of its part: 128 MiB
 /// through a disk that seeks for every 8 KiB take more than a minute.
-const SILENCE_MAX: Duration = Duration::from_secs(300);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(300);
 
 /// How often it is looked whether the user wants an end.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Processes that wait at the gate.
 #[derive(Debug)]

@@ -20,8 +20,10 @@ mod error;
 mod figures;
 mod forwarding;
 mod library;
+mod lines;
 mod machine;
 mod peers;
+mod processors;
 mod programs;
 mod progress;
 mod report;
@@ -29,6 +31,7 @@ mod selection;
 mod server;
 mod stop;
 mod strided;
+mod sys;
 mod table;
 pub mod workload;
 
@@ -94,12 +97,27 @@ pub struct Options {
     pub quick: bool,
     /// How often everything is run; the report has medians. `None` leaves it to the suite.
     pub repetitions: Option<usize>,
+    /// Of the order in which runs are shuffled; `None` takes one from the clock. The report names it.
+    pub seed: Option<u64>,
     /// Where the report goes as JSON.
     pub json: Option<PathBuf>,
     /// A directory for the report, the table and, where there is one, the plot as PNG and SVG.
     pub output: Option<PathBuf>,
     /// A directory of archived runs, in which this one gets its own, with raw data and its circumstances.
     pub archive: Option<PathBuf>,
+}
+
+impl Options {
+    /// The same, with a seed in any case.
+    fn seeded(&self) -> Self {
+        let seed = self.seed.unwrap_or_else(machine::seed_of_now);
+        Self { seed: Some(seed), ..self.clone() }
+    }
+
+    /// Of the order in which runs are shuffled.
+    fn order_seed(&self) -> u64 {
+        self.seed.unwrap_or_default()
+    }
 }
 
 /// All suites.
@@ -121,6 +139,7 @@ pub fn run(
         let known: Vec<&str> = SUITES.iter().map(|info| info.name).collect();
         Error::fix(format!("no suite is called \"{suite}\"; known: {}", known.join(", ")))
     })?;
+    let options = &options.seeded();
     measure(options, |programs| (found.run)(programs, options, &mut Track::new(listener)))
 }
 
@@ -139,6 +158,7 @@ pub fn run_figure(
     listener: &mut dyn FnMut(&Progress),
 ) -> Result<Report, Error> {
     let figure = figures::find(name)?;
+    let options = &options.seeded();
     measure(options, |programs| figure.report(programs, options, &mut Track::new(listener)))
 }
 

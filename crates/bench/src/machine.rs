@@ -1,7 +1,6 @@
 //! Where a suite runs: the machine as reports describe it, and a place for its files.
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{statfs, statvfs};
@@ -57,11 +56,7 @@ pub(crate) fn describe(report: &mut Report) {
     report.set("version", env!("CARGO_PKG_VERSION"));
     report.set("time", iso(seconds_now()));
     report.set("machine", machine());
-    if let Some(commit) =
-        line_of(Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]))
-    {
-        report.set("commit", commit);
-    }
+    report.set("commit", option_env!("FOREBAY_COMMIT").unwrap_or("unknown: built without git"));
     if cfg!(debug_assertions) {
         report.set("build", "debug");
         report.notes.push("built without optimisation: a look, not a measurement".to_owned());
@@ -96,14 +91,15 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(value.trim().trim_matches('"').to_owned())
 }
 
-fn line_of(command: &mut Command) -> Option<String> {
-    let output = command.output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
 /// Today, as `2026-01-31`, in UTC.
 pub(crate) fn today() -> String {
     iso(seconds_now())[..10].to_owned()
+}
+
+/// A number that is another one in every run, short enough to be typed.
+pub(crate) fn seed_of_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(since.subsec_nanos()) % 1_000_000
 }
 
 fn seconds_now() -> u64 {

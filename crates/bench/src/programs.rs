@@ -1,12 +1,17 @@
 //! Where the programs are that a suite starts.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Error;
+use crate::sys::end_with_this;
 
 /// Names the preload library to use instead of the installed one, as `forebay run` reads it.
 const PRELOAD_VARIABLE: &str = "FOREBAY_PRELOAD";
+
+/// What the loader puts into every program.
+const LOADED: &str = "LD_PRELOAD";
 
 /// The programs that a suite starts, all of one build.
 #[derive(Clone, Debug)]
@@ -37,26 +42,19 @@ impl Programs {
         })
     }
 
-    /// The `forebay` command, without settings that the user's environment may hold: a suite
-    /// measures what it says.
+    /// The `forebay` command.
     pub(crate) fn forebay(&self) -> Result<Command, Error> {
-        let mut command = Command::new(self.find("forebay")?);
-        for (name, _) in
-            std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"FOREBAY_"))
-        {
-            command.env_remove(name);
-        }
-        Ok(command)
+        self.find("forebay").map(plain)
     }
 
     /// The plain reader and writer.
     pub(crate) fn strides(&self) -> Result<Command, Error> {
-        self.find("forebay-bench-strides").map(Command::new)
+        self.find("forebay-bench-strides").map(plain)
     }
 
     /// The other end of a raw socket.
     pub(crate) fn socket(&self) -> Result<Command, Error> {
-        self.find("forebay-bench-socket").map(Command::new)
+        self.find("forebay-bench-socket").map(plain)
     }
 
     /// One case of the scheduler alone.
@@ -76,5 +74,33 @@ impl Programs {
             Some(path) => Path::new(&path).canonicalize().map_err(Error::io(PRELOAD_VARIABLE)),
             None => self.find("libforebay_preload.so"),
         }
+    }
+}
+
+/// A program that ends with this one, without settings or libraries that the user's environment
+/// may hold: a suite measures what it says.
+pub(crate) fn plain(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for name in hindering(std::env::vars_os().map(|(name, _)| name)) {
+        command.env_remove(name);
+    }
+    end_with_this(&mut command);
+    command
+}
+
+/// Of these variables, those that change what a program does.
+fn hindering(names: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    names.filter(|name| name == LOADED || name.as_encoded_bytes().starts_with(b"FOREBAY_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_has_set_for_forebay_or_the_loader_reaches_no_program() {
+        let names = ["PATH", "LD_PRELOAD", "FOREBAY_PATHS", "FOREBAY_JOB", "XFOREBAY_"];
+        let found: Vec<OsString> = hindering(names.into_iter().map(OsString::from)).collect();
+        assert_eq!(found, ["LD_PRELOAD", "FOREBAY_PATHS", "FOREBAY_JOB"]);
     }
 }

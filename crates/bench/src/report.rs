@@ -24,6 +24,9 @@ pub struct Report {
     /// What the rows were made from, one value for each run; archived beside the report.
     #[serde(skip)]
     pub raw: Vec<Value>,
+    /// What a paper has for some of the ratios; shown beside them.
+    #[serde(skip)]
+    pub ratios_beside: BTreeMap<String, f64>,
     /// Sentences that a reader of the table should see, such as who lost where.
     #[serde(skip)]
     pub notes: Vec<String>,

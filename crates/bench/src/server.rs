@@ -1,13 +1,14 @@
 //! A forwarder in a process of its own, so that its work is not mixed with the harness's and its
 //! counters begin at zero.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use forebay_forwarder::status::Status;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::error::Error;
+use crate::lines::Lines;
 use crate::programs::Programs;
 
 /// What the forwarder says, once it can be reached, before its endpoint.
@@ -17,7 +18,7 @@ const SERVING: &str = "forebay: serving on ";
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    says: BufReader<ChildStderr>,
+    says: Lines,
     endpoint: String,
     status: Command,
 }
@@ -33,23 +34,36 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(Error::io(format!("{command:?}")))?;
-        let mut says = BufReader::new(child.stderr.take().expect("it was piped"));
-        let mut heard = String::new();
-        let endpoint = loop {
-            let before = heard.len();
-            let length =
-                says.read_line(&mut heard).map_err(Error::io("the forwarder's messages"))?;
-            if length == 0 {
-                let _ = child.wait();
-                return Err(Error::failed(format!("{command:?} did not start: {}", heard.trim())));
+        let says = Lines::of("the forwarder", child.stderr.take().expect("it was piped"));
+        let status = programs.forebay()?;
+        // From here on it ends if anything fails.
+        let mut server = Self { child, says, endpoint: String::new(), status };
+        let mut heard = Vec::new();
+        while let Some(line) = server.says.next()? {
+            if let Some(rest) = line.strip_prefix(SERVING) {
+                server.endpoint = rest.split(", ").next().unwrap_or(rest).to_owned();
+                server.status.args(["status", "--json", &server.endpoint]);
+                return Ok(server);
             }
-            if let Some(rest) = heard[before..].strip_prefix(SERVING) {
-                break rest.split(", ").next().unwrap_or(rest).trim().to_owned();
-            }
-        };
-        let mut status = programs.forebay()?;
-        status.args(["status", "--json", &endpoint]);
-        Ok(Self { child, says, endpoint, status })
+            heard.push(line);
+        }
+        Err(Error::failed(format!("{command:?} did not start: {}", heard.join("; "))))
+    }
+
+    /// All settings of a forwarder that is started with `flags`, by key.
+    pub(crate) fn settings(programs: &Programs, flags: &[String]) -> Result<Value, Error> {
+        let mut command = programs.forebay()?;
+        command.args(["serve", "--print-settings"]).args(flags);
+        let output = command.output().map_err(Error::io("forebay serve"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(Error::failed(format!("{command:?}: {}", said.trim())));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let pairs = text.lines().filter_map(|line| line.split_once(" = "));
+        Ok(pairs
+            .map(|(key, value)| (key.to_owned(), Value::from(value.trim_matches('"'))))
+            .collect())
     }
 
     /// Where it can be reached.
@@ -82,9 +96,8 @@ impl Server {
     /// Lets it finish and waits for its end.
     pub(crate) fn stop(mut self) -> Result<(), Error> {
         self.signal(Signal::TERM);
-        let mut said = String::new();
         // The messages end when it does.
-        self.says.read_to_string(&mut said).map_err(Error::io("the forwarder's messages"))?;
+        let said = self.says.rest()?;
         let ended = self.child.wait().map_err(Error::io("the forwarder's end"))?;
         if ended.success() {
             return Ok(());

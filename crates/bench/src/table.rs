@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::figures::PAPER;
 use crate::report::{Report, Row};
 
 /// What stands where nothing was measured.
@@ -15,8 +16,17 @@ pub fn table(report: &Report) -> String {
     if !report.ratios.is_empty() {
         text.push('\n');
     }
+    let values = report.ratios.values().map(|value| number(*value).chars().count()).max();
+    let width_value = values.unwrap_or_default();
     for (name, value) in &report.ratios {
-        text.push_str(&format!("{name:width$}  {}\n", number(*value)));
+        let value = number(*value);
+        match report.ratios_beside.get(name) {
+            Some(paper) => {
+                let paper = number(*paper);
+                text.push_str(&format!("{name:width$}  {value:width_value$}  paper {paper}\n"));
+            }
+            None => text.push_str(&format!("{name:width$}  {value}\n")),
+        }
     }
     if !report.notes.is_empty() {
         text.push('\n');
@@ -40,21 +50,27 @@ pub(crate) fn bytes(count: f64) -> String {
     }
 }
 
+/// Several sizes, one after the other.
+pub(crate) fn bytes_all(sizes: &[u64]) -> String {
+    let sizes: Vec<String> = sizes.iter().map(|size| bytes(*size as f64)).collect();
+    sizes.join(", ")
+}
+
 /// Head and body, cell by cell.
 fn lines(report: &Report) -> Vec<Vec<String>> {
     let parameters = parameter_names(report);
-    let values = distinct(report.rows.iter().map(|row| (row.name, row.unit)));
-    let beside =
-        distinct(report.rows.iter().flat_map(|row| row.beside.iter().map(|(name, _)| *name)));
+    let columns = columns(report);
+    let beside = report.rows.iter().flat_map(|row| row.beside.iter().map(|(name, _)| *name));
+    let beside = distinct(beside.filter(|name| *name != PAPER));
     let mut head: Vec<String> = parameters.iter().map(|name| heading(name)).collect();
-    head.extend(values.iter().map(|(name, _)| heading(name)));
+    head.extend(columns.iter().map(|column| match column.is_papers {
+        true => PAPER.to_owned(),
+        false => heading(column.name),
+    }));
     head.extend(beside.iter().map(|name| heading(name)));
     let mut units = vec![String::new(); parameters.len()];
-    units.extend(
-        values
-            .iter()
-            .map(|(_, unit)| if *unit == "B" { String::new() } else { (*unit).to_owned() }),
-    );
+    let unit = |column: &Column| if column.unit == "B" { "" } else { column.unit }.to_owned();
+    units.extend(columns.iter().map(unit));
     units.extend(beside.iter().map(|_| String::new()));
     let mut lines = vec![head, units];
     for circumstances in distinct(report.rows.iter().map(|row| &row.parameters)) {
@@ -62,11 +78,18 @@ fn lines(report: &Report) -> Vec<Vec<String>> {
             circumstances.iter().find(|(own, _)| own == name).map_or(NOTHING.into(), parameter)
         };
         let mut line: Vec<String> = parameters.iter().map(cell).collect();
-        line.extend(values.iter().map(|(name, unit)| {
+        line.extend(columns.iter().map(|column| {
             let is_it = |row: &&Row| {
-                row.name == *name && row.unit == *unit && row.parameters == *circumstances
+                row.name == column.name
+                    && row.unit == column.unit
+                    && row.parameters == *circumstances
             };
-            report.rows.iter().find(is_it).map_or(NOTHING.into(), value)
+            let papers = |row: &Row| row.beside.iter().find(|(name, _)| *name == PAPER).map(figure);
+            match (report.rows.iter().find(is_it), column.is_papers) {
+                (Some(row), false) => value(row),
+                (Some(row), true) => papers(row).unwrap_or(NOTHING.into()),
+                (None, _) => NOTHING.into(),
+            }
         }));
         let rows = || report.rows.iter().filter(|row| row.parameters == *circumstances);
         line.extend(beside.iter().map(|name| {
@@ -76,6 +99,28 @@ fn lines(report: &Report) -> Vec<Vec<String>> {
         lines.push(line);
     }
     lines
+}
+
+/// What was measured, or what a paper has for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Column {
+    name: &'static str,
+    unit: &'static str,
+    is_papers: bool,
+}
+
+/// A column for each value; the paper's right of its own, where it has any.
+fn columns(report: &Report) -> Vec<Column> {
+    let has_paper = |row: &Row| row.beside.iter().any(|(name, _)| *name == PAPER);
+    let mut columns = Vec::new();
+    for (name, unit) in distinct(report.rows.iter().map(|row| (row.name, row.unit))) {
+        columns.push(Column { name, unit, is_papers: false });
+        let mut rows = report.rows.iter().filter(|row| row.name == name && row.unit == unit);
+        if rows.any(has_paper) {
+            columns.push(Column { name, unit, is_papers: true });
+        }
+    }
+    columns
 }
 
 fn parameter_names(report: &Report) -> Vec<&'static str> {
@@ -229,6 +274,35 @@ sjf        7  8 KiB   2.35
 ";
         let text = table(&report);
         assert_eq!(format!("\n{text}"), expected);
+    }
+
+    #[test]
+    fn what_a_paper_has_stands_right_of_what_was_found() {
+        let mut report = Report::new("made-up");
+        for (policy, paper) in [("to", Some(3.5)), ("sjf", None)] {
+            for (name, mbps) in [("rate", 7.0), ("other", 1.0)] {
+                let parameters = [("policy", Value::from(policy))];
+                let mut row = Row::median(name, "MB/s", &parameters, &[mbps]);
+                let paper = paper.filter(|_| name == "rate");
+                row.beside.extend(paper.map(|paper| (PAPER, Value::from(paper))));
+                report.rows.push(row);
+            }
+        }
+        report.ratio("a_over_b", Some(1.25));
+        report.ratio("b", Some(2.0));
+        report.ratios_beside.insert("a_over_b".to_owned(), 1.4);
+        let expected = "
+policy  rate  paper  other
+        MB/s   MB/s   MB/s
+
+to         7   3.50      1
+
+sjf        7      –      1
+
+a_over_b  1.25  paper 1.40
+b         2
+";
+        assert_eq!(format!("\n{}", table(&report)), expected);
     }
 
     #[test]

@@ -175,11 +175,14 @@ fn bench_help() -> String {
         "\
 Suites:
 {suites}
-Figures of papers, on an emulated disk (root only) beside other file servers:
+Figures of papers. aioli*: on an emulated disk beside other file servers (root only). agios-*: in
+virtual time, for anybody. iofsl-*: half in virtual time, half on an emulated disk, which is left
+out without root:
 {figures}
 Examples:
   forebay bench core
-  forebay bench fig aioli06-fig5 --archive bench/runs
+  forebay bench fig aioli06-fig5     in a checkout: archived under bench/runs
+  forebay bench fig agios-table7 --no-archive
   forebay bench strided-read --json strided-read.json
   forebay bench strided-read --output figures    the table, a plot as PNG and SVG, and the JSON
 
@@ -204,9 +207,15 @@ pub(crate) struct BenchArgs {
     /// Write the same, the table and the plots to a directory
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Add this run, with its raw data and circumstances, to a directory of runs
+    /// Add this run, with its raw data and circumstances, to a directory of runs [default: for a figure, unless --quick, bench/runs of the checkout that this is called in]
     #[arg(long, value_name = "DIR")]
     pub(crate) archive: Option<PathBuf>,
+    /// Archive nothing
+    #[arg(long, conflicts_with = "archive")]
+    pub(crate) no_archive: bool,
+    /// Seed of the order in which runs are shuffled [default: from the clock; printed and archived]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
     /// How often everything is run; the table has medians [default: the suite's own]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repetitions: Option<usize>,

@@ -14,7 +14,7 @@ use forebay_train::table::POLICIES;
 use forebay_train::validate::{T1, T2, T3};
 use serde_json::Value;
 
-use super::{Figure, PaperValue};
+use super::{Figure, PaperValue, parameter};
 use crate::error::Error;
 use crate::progress::Track;
 use crate::report::{Report, Row};
@@ -46,7 +46,10 @@ pub(super) const TABLE3: Figure = Figure {
             value: "40 of 192: MLF, TO-agg, TO and no scheduling, each at least once",
         },
     ],
+    sizes: |_| String::new(),
     differs: DIFFERS,
+    ratios: &[("situations_aioli", 60.0), ("situations_sjf", 92.0)],
+    beside: |_| None,
     run: |_, _, _| table3(),
     charts: |_| Vec::new(),
 };
@@ -66,7 +69,24 @@ pub(super) const TABLE4: Figure = Figure {
             value: "60, 92, 192, 192, 142 of 192",
         },
     ],
+    sizes: |_| String::new(),
     differs: DIFFERS,
+    ratios: &[
+        ("misclassification_t1", 0.0885),
+        ("misclassification_t2", 0.0833),
+        ("misclassification_t3", 0.3021),
+    ],
+    beside: |row| {
+        let solution = parameter(row, "solution");
+        let paper = PAPER_TABLE4.iter().find(|(name, ..)| name.eq_ignore_ascii_case(solution))?;
+        match row.name {
+            "matches" => Some(paper.1),
+            "nodes" => paper.2.map(|[nodes, _, _]| nodes),
+            "leaves" => paper.2.map(|[_, leaves, _]| leaves),
+            "plain_cv" => paper.2.map(|[_, _, wrong]| wrong),
+            _ => None,
+        }
+    },
     run: |_, _, track| table4(track),
     charts: |_| Vec::new(),
 };
@@ -85,13 +105,40 @@ pub(super) const TABLE7: Figure = Figure {
         PaperValue { what: "T3: hurt", value: "10 (25 %)" },
         PaperValue { what: "best over aIOLi only, over SJF only", value: "74.9 %, 38 %" },
     ],
+    sizes: |_| String::new(),
     differs: DIFFERS,
+    ratios: &[],
+    beside: |row| {
+        let solution = parameter(row, "solution");
+        let (_, found) =
+            PAPER_TABLE7.iter().find(|(name, _)| name.eq_ignore_ascii_case(solution))?;
+        let place = ["improved", "hurt", "neither"].iter().position(|name| *name == row.name)?;
+        Some(found[place])
+    },
     run: |_, _, _| table7(),
     charts: |_| Vec::new(),
 };
 
 /// The trees as the paper made them, by name.
 const TREES: [(&str, &[Feature]); 3] = [("T1", &T1), ("T2", &T2), ("T3", &T3)];
+
+/// Matches with the oracle; nodes, leaves and misclassification of the trees.
+const PAPER_TABLE4: [(&str, f64, Option<[f64; 3]>); 5] = [
+    ("aIOLi only", 60.0, None),
+    ("SJF only", 92.0, None),
+    ("T1", 192.0, Some([53.0, 27.0, 0.0885])),
+    ("T2", 192.0, Some([53.0, 27.0, 0.0833])),
+    ("T3", 142.0, Some([17.0, 9.0, 0.3021])),
+];
+
+/// Situations improved, hurt, neither.
+const PAPER_TABLE7: [(&str, [f64; 3]); 5] = [
+    ("oracle", [71.0, 4.0, 117.0]),
+    ("T1", [71.0, 4.0, 117.0]),
+    ("T2", [71.0, 4.0, 117.0]),
+    ("aIOLi only", [66.0, 37.0, 89.0]),
+    ("SJF only", [42.0, 21.0, 129.0]),
+];
 
 fn published() -> Result<Data, Error> {
     Data::published().map_err(Error::failed)

@@ -1,8 +1,8 @@
 //! What the figures of the two aIOLi papers have in common: the disk, the ways to it, the tables.
 
 use forebay_device::SplitMix64;
-use forebay_lab::Settings;
-use serde_json::{Value, json};
+use forebay_lab::{Reorder, Settings};
+use serde_json::{Map, Value, json};
 
 use super::cases::{self, Case, Found};
 use crate::Options;
@@ -29,11 +29,11 @@ pub(super) use paper_2006;
 pub(super) const ELEVATOR: &str = "mq-deadline";
 pub(super) const READ_AHEAD_KIB: u32 = 128;
 
+/// Requests among which a reordering drive chooses; as many then reach it.
+const REORDER_WINDOW: usize = 32;
+
 /// The transfer size of NFS in the papers.
 pub(super) const TRANSFER_BYTES: u64 = 32 << 10;
-
-/// Of the order of runs.
-const ORDER_SEED: u64 = 2006;
 
 /// A way to the files, as the tables of these figures name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +42,10 @@ pub(super) enum Way {
     Local,
     /// NFS-Ganesha with transfers of 32 KiB: without, over the network.
     Ganesha,
-    /// Forebay as it comes: every job is a class.
+    /// Forebay as it comes, over a Unix socket: every job is a class.
     Forebay,
+    /// The same, over TCP.
+    ForebayTcp,
     /// Forebay with `sharing.level = none`: all requests in one order, whoever they are from.
     Unshared,
 }
@@ -54,6 +56,7 @@ impl Way {
             Self::Local => "local",
             Self::Ganesha => "ganesha",
             Self::Forebay => "forebay",
+            Self::ForebayTcp => "forebay-tcp",
             Self::Unshared => "forebay-unshared",
         }
     }
@@ -64,20 +67,22 @@ impl Way {
             Self::Local => "ext4",
             Self::Ganesha => "NFS-Ganesha",
             Self::Forebay => "Forebay",
+            Self::ForebayTcp => "Forebay, TCP",
             Self::Unshared => "Forebay, unshared",
         }
     }
 
     pub(super) fn peer(self) -> Box<dyn Peer> {
-        let unix = |flags: &[&str]| {
-            let peer = Forebay::new(Transport::Unix, Caching::Buffered, flags);
+        let forebay = |transport, flags: &[&str]| {
+            let peer = Forebay::new(transport, Caching::Buffered, flags);
             Box::new(peer) as Box<dyn Peer>
         };
         match self {
             Self::Local => Box::new(Local { caching: Caching::Buffered }),
             Self::Ganesha => Box::new(Ganesha::new(TRANSFER_BYTES)),
-            Self::Forebay => unix(&[]),
-            Self::Unshared => unix(&["--sharing-level=none"]),
+            Self::Forebay => forebay(Transport::Unix, &[]),
+            Self::ForebayTcp => forebay(Transport::Tcp, &[]),
+            Self::Unshared => forebay(Transport::Unix, &["--sharing-level=none"]),
         }
     }
 
@@ -104,24 +109,72 @@ pub(super) fn case(
     Case { parameters, peer, expected_seconds, workload: Box::new(workload) }
 }
 
-/// Cases that run under one elevator.
-pub(super) struct Part {
+/// What orders the requests on their way to the platter, and how far is read ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Queue {
     pub(super) elevator: &'static str,
+    pub(super) read_ahead_kib: u32,
+    /// Whether the drive has an order of its own, C-LOOK, and a queue as deep as that needs.
+    pub(super) is_reordered: bool,
+}
+
+impl Queue {
+    pub(super) const USUAL: Self =
+        Self { elevator: ELEVATOR, read_ahead_kib: READ_AHEAD_KIB, is_reordered: false };
+
+    /// No elevator: the drive orders what reaches it.
+    pub(super) const REORDERED: Self = Self { elevator: "none", is_reordered: true, ..Self::USUAL };
+
+    /// The usual one, with another elevator.
+    pub(super) const fn under(elevator: &'static str) -> Self {
+        Self { elevator, ..Self::USUAL }
+    }
+
+    /// The same, with another read-ahead.
+    pub(super) const fn ahead(self, read_ahead_kib: u32) -> Self {
+        Self { read_ahead_kib, ..self }
+    }
+
+    /// In the column of elevators.
+    pub(super) const fn name(self) -> &'static str {
+        if self.is_reordered { "drive c-look:32" } else { self.elevator }
+    }
+
+    /// The disk that has it, of a figure.
+    fn disk(self, figure: &str, bytes: u64) -> Settings {
+        let plain = Settings {
+            name: figure.into(),
+            bytes,
+            read_ahead_kib: self.read_ahead_kib,
+            elevator: self.elevator.into(),
+            ..Settings::default()
+        };
+        if !self.is_reordered {
+            return plain;
+        }
+        let reorder = Reorder::CLook { window: REORDER_WINDOW };
+        Settings { reorder, queue_depth: REORDER_WINDOW as u32, ..plain }
+    }
+}
+
+/// Cases that run under one queue.
+pub(super) struct Part {
+    pub(super) queue: Queue,
+    pub(super) repetitions: usize,
     pub(super) cases: Vec<Case>,
 }
 
-/// All cases under the usual elevator.
-pub(super) fn usual(cases: Vec<Case>) -> Vec<Part> {
-    vec![Part { elevator: ELEVATOR, cases }]
+/// All cases under the usual queue.
+pub(super) fn usual(options: &Options, cases: Vec<Case>) -> Vec<Part> {
+    vec![Part { queue: Queue::USUAL, repetitions: repetitions(options), cases }]
 }
 
 /// A file to make before the runs: name, seed, bytes.
 pub(super) type File = (&'static str, u64, u64);
 
-/// The disk of these figures.
+/// The usual disk of these figures.
 pub(super) fn disk(figure: &str, bytes: u64) -> Settings {
-    let (read_ahead_kib, elevator) = (READ_AHEAD_KIB, ELEVATOR.into());
-    Settings { name: figure.into(), bytes, read_ahead_kib, elevator, ..Settings::default() }
+    Queue::USUAL.disk(figure, bytes)
 }
 
 /// How often everything is run, unless the user says otherwise.
@@ -129,40 +182,83 @@ pub(super) fn repetitions(options: &Options) -> usize {
     options.repetitions.unwrap_or(if options.quick { 1 } else { 3 }).max(1)
 }
 
-/// Sets the disk up with its files, runs all cases of each part in random order, and notes the settings.
+/// Sets disks up with their files, runs all cases of each part in random order, and notes the settings.
 pub(super) fn run(
     programs: &Programs,
+    options: &Options,
     figure: &str,
     files: &[File],
     parts: Vec<Part>,
-    repetitions: usize,
     track: &mut Track<'_>,
 ) -> Result<(Report, Vec<Found>), Error> {
-    let stage = Stage::up(programs, &disk(figure, 2 << 30))?;
+    let mut report = Report::new(figure);
+    report.set("repetitions", parts.iter().map(|part| part.repetitions).max());
+    report.set("order_seed", options.order_seed());
+    let cases = parts.iter().flat_map(|part| &part.cases);
+    report.set("peers", peers(programs, cases)?);
+    let sizes = files.iter().map(|(file, _, bytes)| ((*file).to_owned(), Value::from(*bytes)));
+    report.set("file_bytes", sizes.collect::<Map<String, Value>>());
+    let runs = parts.iter().map(|part| part.cases.len() * part.repetitions);
+    let seconds = parts.iter().map(|part| cases::expected_seconds(&part.cases, part.repetitions));
+    track.expect(runs.sum(), seconds.sum());
+    let mut random = SplitMix64::new(options.order_seed());
+    let (mut found, mut disks) = (Vec::new(), Vec::new());
+    let mut standing: Option<(bool, Stage<'_>)> = None;
+    for part in parts {
+        let Part { queue, repetitions, cases } = part;
+        let stage = match standing.take() {
+            Some((is_reordered, stage)) if is_reordered == queue.is_reordered => stage,
+            other => {
+                // The next disk has this one's name.
+                other.map_or(Ok(()), |(_, stage)| stage.down())?;
+                stage_with(programs, &queue.disk(figure, 2 << 30), files)?
+            }
+        };
+        stage.set_queue(queue.read_ahead_kib, queue.elevator)?;
+        disks.push(json!(stage.read_back()?));
+        found.extend(cases::run(&stage, cases, repetitions, &mut random, track)?);
+        standing = Some((queue.is_reordered, stage));
+    }
+    standing.map_or(Ok(()), |(_, stage)| stage.down())?;
+    report.set("disk", one_or_all(disks));
+    report.raw = found.iter().flat_map(Found::raw).collect();
+    report.notes.push(cases::disturbance(found.iter().flat_map(Found::others)));
+    Ok((report, found))
+}
+
+fn stage_with<'p>(
+    programs: &'p Programs,
+    settings: &Settings,
+    files: &[File],
+) -> Result<Stage<'p>, Error> {
+    let stage = Stage::up(programs, settings)?;
     for (file, seed, bytes) in files {
         stage.make_file(file, *seed, *bytes)?;
     }
-    let mut report = Report::new(figure);
-    report.set("repetitions", repetitions);
-    report.set("order_seed", ORDER_SEED);
-    let cases = || parts.iter().flat_map(|part| &part.cases);
-    let named = cases().map(|case| (name(&case.parameters), case.peer.settings()));
-    report.set("peers", named.collect::<serde_json::Map<String, Value>>());
-    let sizes = files.iter().map(|(file, _, bytes)| ((*file).to_owned(), Value::from(*bytes)));
-    report.set("file_bytes", sizes.collect::<serde_json::Map<String, Value>>());
-    let seconds = parts.iter().map(|part| cases::expected_seconds(&part.cases, repetitions));
-    track.expect(cases().count() * repetitions, seconds.sum());
-    let mut random = SplitMix64::new(ORDER_SEED);
-    let (mut found, mut disks) = (Vec::new(), Vec::new());
-    for part in parts {
-        stage.set_queue(READ_AHEAD_KIB, part.elevator)?;
-        disks.push(json!(stage.read_back()?));
-        found.extend(cases::run(&stage, part.cases, repetitions, &mut random, track)?);
+    Ok(stage)
+}
+
+/// What the peers of all cases are set to, by name.
+fn peers<'c>(
+    programs: &Programs,
+    cases: impl Iterator<Item = &'c Case>,
+) -> Result<Map<String, Value>, Error> {
+    let mut peers: Vec<(String, Vec<Value>)> = Vec::new();
+    for case in cases {
+        let (name, settings) = (name(&case.parameters), case.peer.settings(programs)?);
+        match peers.iter_mut().find(|(own, _)| *own == name) {
+            Some((_, known)) => known.push(settings),
+            None => peers.push((name, vec![settings])),
+        }
     }
-    stage.down()?;
-    report.set("disk", if disks.len() == 1 { disks.remove(0) } else { disks.into() });
-    report.raw = found.iter().flat_map(Found::raw).collect();
-    Ok((report, found))
+    Ok(peers.into_iter().map(|(name, settings)| (name, one_or_all(settings))).collect())
+}
+
+/// The value, if all are the same; otherwise each that differs from the one before.
+fn one_or_all(values: impl IntoIterator<Item = Value>) -> Value {
+    let mut values: Vec<Value> = values.into_iter().collect();
+    values.dedup();
+    if values.len() == 1 { values.remove(0) } else { values.into() }
 }
 
 /// The way's name among a case's parameters.
@@ -236,11 +332,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shared_is_told_so_and_ways_have_names_of_their_own() {
-        let ways = [Way::Local, Way::Ganesha, Way::Forebay, Way::Unshared];
+    fn a_drive_that_orders_gets_as_many_requests_as_it_chooses_among() {
+        let usual = Queue::USUAL.disk("x", 1 << 30);
+        assert_eq!((usual.queue_depth, usual.reorder), (4, Reorder::Fifo));
+        let ahead = Queue::REORDERED.ahead(2048).disk("x", 1 << 30);
+        assert_eq!((ahead.queue_depth, ahead.reorder), (32, Reorder::CLook { window: 32 }));
+        assert_eq!((ahead.read_ahead_kib, &ahead.elevator[..]), (2048, "none"));
+        assert!(usual.check().and(ahead.check()).is_ok());
+    }
+
+    #[test]
+    fn what_differs_is_kept_and_what_does_not_is_said_once() {
+        assert_eq!(one_or_all([json!(3), json!(3)]), json!(3));
+        assert_eq!(one_or_all([json!(3), json!(2), json!(2)]), json!([3, 2]));
+    }
+
+    #[test]
+    fn ways_have_names_of_their_own() {
+        let ways = [Way::Local, Way::Ganesha, Way::Forebay, Way::ForebayTcp, Way::Unshared];
         let mut names: Vec<&str> = ways.iter().map(|way| way.name()).collect();
-        let settings = Way::Unshared.peer().settings().to_string();
-        assert!(settings.contains("--sharing-level=none"), "{settings}");
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ways.len());

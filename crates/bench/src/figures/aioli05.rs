@@ -34,7 +34,7 @@ impl Extent {
     pub(super) fn of(options: &Options) -> Self {
         let kib = |sizes: &[u64]| sizes.iter().map(|size| size << 10).collect();
         if options.quick {
-            let granularities = kib(&[1, 16, 128]);
+            let granularities = kib(&[1, 16, 64]);
             Self { granularities, processes: vec![1, 2, 8], bytes: 16 << 20 }
         } else {
             let granularities = kib(&[1, 16, 64, 128, 512, 4096]);
@@ -42,12 +42,19 @@ impl Extent {
         }
     }
 
-    pub(super) fn cases(&self, ways: &[Way]) -> Vec<Case> {
+    /// What of it is not as in the paper.
+    pub(super) fn differs(&self) -> String {
+        let bytes = table::bytes(self.bytes as f64);
+        let sizes = table::bytes_all(&self.granularities);
+        format!("a file of {bytes} instead of 1 GB, in reads of {sizes}")
+    }
+
+    pub(super) fn cases(&self, ways: impl Fn(u64) -> Vec<Way>) -> Vec<Case> {
         let bytes = self.bytes;
         let mut cases = Vec::new();
         for size in &self.granularities {
             for processes in &self.processes {
-                for way in ways {
+                for way in ways(*size) {
                     let (size, processes) = (*size, *processes);
                     cases.push(way.case(parameters(processes, size), move |_| {
                         let (file, seed) = FILE;
@@ -73,15 +80,14 @@ impl Extent {
     pub(super) fn run(
         &self,
         figure: &str,
-        ways: &[Way],
+        ways: impl Fn(u64) -> Vec<Way>,
         programs: &Programs,
         options: &Options,
         track: &mut Track<'_>,
     ) -> Result<Report, Error> {
         let files = [(FILE.0, FILE.1, self.bytes)];
-        let repetitions = aioli::repetitions(options);
-        let cases = aioli::usual(self.cases(ways));
-        let (mut report, found) = aioli::run(programs, figure, &files, cases, repetitions, track)?;
+        let parts = aioli::usual(options, self.cases(ways));
+        let (mut report, found) = aioli::run(programs, options, figure, &files, parts, track)?;
         report.rows = found.iter().flat_map(|found| found.rows()).collect();
         Ok(report)
     }
@@ -205,7 +211,7 @@ pub(super) mod tests {
             {
                 assert!(extent.bytes.is_multiple_of(size * processes), "{size} by {processes}");
             }
-            let cases = extent.cases(&[Way::Local, Way::Forebay]);
+            let cases = extent.cases(|_| vec![Way::Local, Way::Forebay]);
             assert!(cases.iter().all(|case| (case.workload)(0).bytes() == extent.bytes));
         }
     }

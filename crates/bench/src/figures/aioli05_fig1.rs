@@ -30,9 +30,13 @@ pub(super) const FIGURE: Figure = Figure {
             value: "1 and as many as there are requests and one more",
         },
     ],
-    differs: "a file of 64 MiB instead of 1 GB, a user-space NFS server and client on this host instead of \
-              Linux 2.4 on two, plain processes instead of MPI ones; the curve of one client in random \
-              order is not repeated, and the emulation says nothing of the network's part in the loss.",
+    sizes: |options| Extent::of(options).differs(),
+    differs: "a user-space NFS server and client on this host instead of Linux 2.4 on two, the client \
+              without cache, read-ahead or write-behind, plain processes instead of MPI ones; the curve of \
+              one client in random order is not repeated, and the emulation says nothing of the network's \
+              part in the loss.",
+    ratios: &[],
+    beside: |_| None,
     run,
     charts,
 };
@@ -41,7 +45,7 @@ const WAYS: [Way; 2] = [Way::Local, Way::Ganesha];
 
 fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<Report, Error> {
     let extent = Extent::of(options);
-    let mut report = extent.run(FIGURE.name, &WAYS, programs, options, track)?;
+    let mut report = extent.run(FIGURE.name, |_| WAYS.into(), programs, options, track)?;
     findings(&mut report);
     Ok(report)
 }

@@ -29,24 +29,34 @@ pub(super) const FIGURE: Figure = Figure {
             value: "the more there are, the closer to the file system's best",
         },
     ],
-    differs: "a file of 64 MiB instead of 1 GB, native is the local file system instead of a kernel's NFS \
-              client, and the forwarder is behind a socket instead of in shared memory; the emulation \
-              says nothing of a network between client and disk, which would hide more of the overhead.",
+    sizes: |options| Extent::of(options).differs(),
+    differs: "native is the local file system instead of a kernel's NFS client, and the forwarder is behind \
+              a socket instead of in shared memory; the emulation says nothing of a network between client \
+              and disk, which would hide more of the overhead.",
+    ratios: &[("one_process_1k", 0.77), ("one_process_16k_min", 1.0)],
+    beside: |_| None,
     run,
     charts,
 };
 
 const WAYS: [Way; 2] = [Way::Local, Way::Forebay];
 const SMALLEST: u64 = 1 << 10;
+const TCP_AT: u64 = 64 << 10;
 /// From here on the paper saw no overhead.
 const NO_OVERHEAD: u64 = 16 << 10;
 const WEAK_SPOT: std::ops::RangeInclusive<u64> = 16 << 10..=512 << 10;
 
 fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<Report, Error> {
     let extent = Extent::of(options);
-    let mut report = extent.run(FIGURE.name, &WAYS, programs, options, track)?;
+    let mut report = extent.run(FIGURE.name, ways, programs, options, track)?;
     findings(&mut report);
     Ok(report)
+}
+
+/// Over TCP at one granularity.
+fn ways(size: u64) -> Vec<Way> {
+    let tcp = (size == TCP_AT).then_some(Way::ForebayTcp);
+    WAYS.into_iter().chain(tcp).collect()
 }
 
 fn findings(report: &mut Report) {
@@ -63,6 +73,10 @@ fn findings(report: &mut Report) {
             over_one_min(report, Way::Forebay, 2, weak()),
         ),
     ];
+    for processes in &processes {
+        let over = over_min(report, [Way::ForebayTcp, Way::Local], *processes, [TCP_AT]);
+        ratios.push((format!("tcp_over_local_64k_{processes}"), over));
+    }
     for processes in processes.into_iter().filter(|processes| *processes > 1) {
         for way in WAYS {
             let ratio = over_one_min(report, way, processes, sizes.iter().copied());

@@ -1,16 +1,16 @@
 //! `aioli06-fig1`: what elevators and the number of a server's threads do for 32 readers of one file.
 //!
-//! Without: NFS with 8 to 512 threads. With: Forebay with 8 to 512 calls in progress at its store,
+//! Last comes a drive that orders 32 requests by itself. Without: NFS with 8 to 512 threads. With: Forebay with 8 to 512 calls in progress at its store,
 //! which is the same number there.
 
 use forebay_units::{Bytes, Direction};
 use serde_json::Value;
 
 use super::aioli::{
-    self, ELEVATOR, Part, TRANSFER_BYTES, Way, largest, line, paper_2006, smallest,
+    self, ELEVATOR, Part, Queue, TRANSFER_BYTES, Way, largest, line, paper_2006, smallest,
 };
 use super::cases::Case;
-use super::{Figure, PaperValue};
+use super::{Figure, PaperValue, number, parameter};
 use crate::chart::Chart;
 use crate::error::Error;
 use crate::peers::workload::{Job, Workload};
@@ -35,13 +35,27 @@ pub(super) const FIGURE: Figure = Figure {
             value: "similar results whichever is used; the anticipatory one is shown",
         },
     ],
-    differs: "a file of 64 MiB instead of 4 GB, today's elevators instead of those of 2006 with a queue of \
-              depth 4, a user-space NFS server's threads instead of kernel daemons, and calls in progress \
-              at Forebay's store instead of daemons; what a drive's own reordering would add, the \
-              emulation leaves out.",
+    sizes: |options| {
+        let Extent { bytes, granularities_kib, .. } = Extent::of(options);
+        let sizes: Vec<u64> = granularities_kib.iter().map(|kib| kib << 10).collect();
+        let (bytes, sizes) = (table::bytes(bytes as f64), table::bytes_all(&sizes));
+        format!("a file of {bytes} instead of 4 GB, reads of {sizes}")
+    },
+    differs: "today's elevators instead of those of 2006 with a queue of depth 4, and besides a drive that \
+              orders 32 requests by itself, which the paper's disk had not; a user-space NFS server's \
+              threads instead of kernel daemons, its client without cache, read-ahead or write-behind, and \
+              calls in progress at Forebay's store instead of daemons.",
+    ratios: &[],
+    beside: |row| {
+        let is_one = row.name == "throughput" && parameter(row, "peer") == "local";
+        (is_one && number(row, "threads") == Some(1)).then_some(PAPER_SEQUENTIAL_MBPS)
+    },
     run,
     charts,
 };
+
+/// "Around 50 MB/sec".
+const PAPER_SEQUENTIAL_MBPS: f64 = 50.0;
 
 const PROCESSES: u64 = 32;
 const FILE: (&str, u64) = ("shared", 1);
@@ -56,7 +70,7 @@ const THREADS: [(u32, &str); 3] =
     [(8, "--store-depth=8"), (64, "--store-depth=64"), (512, "--store-depth=512")];
 
 struct Extent {
-    elevators: Vec<&'static str>,
+    queues: Vec<Queue>,
     /// Under the usual elevator.
     granularities_kib: Vec<u64>,
     threads: Vec<(u32, &'static str)>,
@@ -67,14 +81,20 @@ impl Extent {
     fn of(options: &Options) -> Self {
         if options.quick {
             Self {
-                elevators: vec![ELEVATOR, "none"],
+                queues: vec![Queue::USUAL, Queue::under("none"), Queue::REORDERED],
                 granularities_kib: vec![MIDDLE_KIB],
                 threads: vec![THREADS[0], THREADS[2]],
                 bytes: BYTES / 2,
             }
         } else {
             Self {
-                elevators: vec![ELEVATOR, "none", "kyber", "bfq"],
+                queues: vec![
+                    Queue::USUAL,
+                    Queue::under("none"),
+                    Queue::under("kyber"),
+                    Queue::under("bfq"),
+                    Queue::REORDERED,
+                ],
                 granularities_kib: vec![8, MIDDLE_KIB, 1024],
                 threads: THREADS.into(),
                 bytes: BYTES,
@@ -82,20 +102,20 @@ impl Extent {
         }
     }
 
-    fn parts(&self) -> Vec<Part> {
-        let part = |elevator: &&'static str| {
+    fn parts(&self, repetitions: usize) -> Vec<Part> {
+        let part = |queue: &Queue| {
             let mut cases = Vec::new();
             let granularities =
-                if *elevator == ELEVATOR { &self.granularities_kib[..] } else { &[MIDDLE_KIB] };
+                if *queue == Queue::USUAL { &self.granularities_kib[..] } else { &[MIDDLE_KIB] };
             for kib in granularities {
-                cases.extend(self.cases(elevator, kib << 10));
+                cases.extend(self.cases(queue.name(), kib << 10));
             }
-            if *elevator == ELEVATOR {
+            if *queue == Queue::USUAL {
                 cases.push(self.sequential());
             }
-            Part { elevator, cases }
+            Part { queue: *queue, repetitions, cases }
         };
-        self.elevators.iter().map(part).collect()
+        self.queues.iter().map(part).collect()
     }
 
     /// With every number of threads at the middle granularity, with the smallest at the others.
@@ -145,9 +165,8 @@ fn parameters(elevator: &str, size: u64, threads: u32) -> Vec<(&'static str, Val
 fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<Report, Error> {
     let extent = Extent::of(options);
     let files = [(FILE.0, FILE.1, extent.bytes)];
-    let repetitions = aioli::repetitions(options);
-    let (mut report, found) =
-        aioli::run(programs, FIGURE.name, &files, extent.parts(), repetitions, track)?;
+    let parts = extent.parts(aioli::repetitions(options));
+    let (mut report, found) = aioli::run(programs, options, FIGURE.name, &files, parts, track)?;
     report.set("processes", PROCESSES);
     report.rows = found.iter().flat_map(|found| found.rows()).collect();
     findings(&mut report, &extent);
@@ -173,10 +192,10 @@ fn findings(report: &mut Report, extent: &Extent) {
     let best =
         |way, elevator: &str| largest(threads.iter().map(|threads| at(way, elevator, *threads)));
     let over_all = |ratio: &dyn Fn(&str) -> Option<f64>| {
-        smallest(extent.elevators.iter().map(|elevator| ratio(elevator)))
+        smallest(extent.queues.iter().map(|queue| ratio(queue.name())))
     };
     let spread = |way| {
-        let rates = || extent.elevators.iter().map(|elevator| best(way, elevator));
+        let rates = || extent.queues.iter().map(|queue| best(way, queue.name()));
         Some(smallest(rates())? / largest(rates())?)
     };
     let over_ganesha =
@@ -184,8 +203,7 @@ fn findings(report: &mut Report, extent: &Extent) {
     let over_sequential =
         |elevator: &str| Some(at(Way::Forebay, elevator, least)? / sequential(report)?);
     let gain = |way| Some(at(way, ELEVATOR, most)? / at(way, ELEVATOR, least)?);
-    let ganesha_best =
-        largest(extent.elevators.iter().map(|elevator| best(Way::Ganesha, elevator)));
+    let ganesha_best = largest(extent.queues.iter().map(|queue| best(Way::Ganesha, queue.name())));
     let ganesha_best = ganesha_best.zip(sequential(report)).map(|(best, one)| best / one);
     let ratios = [
         ("forebay_over_ganesha_best_threads_min", over_all(&over_ganesha)),
@@ -215,8 +233,11 @@ fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
     let middle = MIDDLE_KIB << 10;
     let elevators = distinct(report, "elevator");
     let elevators: Vec<&str> = elevators.iter().filter_map(Value::as_str).collect();
-    let mut series =
-        vec![line("one process, in order", true, elevators.iter().map(|_| sequential(report)))];
+    let flat = |value: Option<f64>| elevators.iter().map(move |_| value);
+    let mut series = vec![
+        line("one process, in order", true, flat(sequential(report))),
+        line("paper: one process", true, flat(Some(PAPER_SEQUENTIAL_MBPS))),
+    ];
     for (way, name, unit) in
         [(Way::Forebay, "Forebay", "calls"), (Way::Ganesha, "Ganesha", "threads")]
     {
@@ -234,7 +255,7 @@ fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
     let chart = Chart {
         title: "32 processes read one file in interleaved strides, under each elevator".to_owned(),
         subtitle: format!(
-            "throughput in MB/s (10^6 bytes) of reads of {}; emulated disk, depth 4, read-ahead 128 KiB",
+            "throughput in MB/s (10^6 bytes) of reads of {}; emulated disk, depth 4 (the drive that orders: 32), read-ahead 128 KiB",
             table::bytes(middle as f64)
         ),
         x_labels: elevators.iter().map(|elevator| (*elevator).to_owned()).collect(),
@@ -259,7 +280,8 @@ mod tests {
             report.rows.push(Row::median("throughput", "MB/s", &parameters, &[mbps]));
         };
         add(Way::Local, ELEVATOR, 128, 1, 50.0);
-        for (elevator, factor) in [(ELEVATOR, 1.0), ("none", 0.5)] {
+        let queues = [(ELEVATOR, 1.0), ("none", 0.5), (Queue::REORDERED.name(), 0.75)];
+        for (elevator, factor) in queues {
             add(Way::Ganesha, elevator, 64, 8, 10.0 * factor);
             add(Way::Ganesha, elevator, 64, 512, 25.0 * factor);
             add(Way::Forebay, elevator, 64, 8, 40.0);
@@ -271,16 +293,16 @@ mod tests {
         assert_eq!(report.ratios["ganesha_512_over_8_threads"], 2.5);
         assert_eq!(report.ratios["ganesha_worst_over_best_elevator"], 0.5);
         assert_eq!(report.ratios["forebay_over_sequential_min"], 0.8);
-        assert_eq!(charts(&report)[0].1.series.len(), 5);
+        assert_eq!(charts(&report)[0].1.series.len(), 6);
     }
 
     #[test]
     fn every_elevator_has_each_number_of_threads_without_and_with() {
         let extent = Extent::of(&Options::default());
-        for part in extent.parts() {
+        for part in extent.parts(1) {
             for (threads, _) in THREADS {
                 for way in [Way::Ganesha, Way::Forebay] {
-                    let mut wanted = parameters(part.elevator, MIDDLE_KIB << 10, threads);
+                    let mut wanted = parameters(part.queue.name(), MIDDLE_KIB << 10, threads);
                     wanted.push(("peer", way.name().into()));
                     assert!(part.cases.iter().any(|case| case.parameters == wanted), "{wanted:?}");
                 }

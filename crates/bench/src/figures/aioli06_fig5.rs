@@ -1,20 +1,20 @@
 //! `aioli06-fig5`: 32 processes read and write one file in strides, beside one sequential process.
 //!
 //! The disk is emulated and its queue pinned: mq-deadline, depth 4, read-ahead 128 KiB. Then the
-//! peers are given what helps them most, a read-ahead of 2 MiB under every elevator, and last
-//! nobody has a cache (`O_DIRECT`).
+//! peers are given what helps them most: a read-ahead of 2 MiB, NFS also with transfers of 1 MiB,
+//! under every elevator, and with a drive that orders 32 requests by itself. Last nobody has a
+//! cache (`O_DIRECT`).
 
-use forebay_device::SplitMix64;
-use forebay_lab::Settings;
 use forebay_units::{Bytes, Direction};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
-use super::cases::{self, Case, Found};
+use super::aioli::{self, ELEVATOR, Part, Queue, READ_AHEAD_KIB, TRANSFER_BYTES, paper_2006};
+use super::cases::{Case, Found};
 use super::{Figure, PaperValue, size_key};
 use crate::chart::{Chart, Series};
 use crate::error::Error;
 use crate::peers::workload::{Job, Workload};
-use crate::peers::{Caching, Forebay, Ganesha, Local, Peer, Stage, Transport};
+use crate::peers::{Caching, Forebay, Ganesha, Local, Peer, Transport};
 use crate::programs::Programs;
 use crate::progress::Track;
 use crate::report::Report;
@@ -23,7 +23,7 @@ use crate::{Options, table};
 pub(super) const FIGURE: Figure = Figure {
     name: "aioli06-fig5",
     summary: "32 readers and writers of one file in strides, 8 KiB to 4 MiB, beside one sequential process",
-    paper: "Lebre, Huard, Denneulin, Sowa 2006, I/O scheduling service for multi-application clusters, figure 5",
+    paper: paper_2006!("figure 5"),
     values: &[
         PaperValue {
             what: "the disk's sustained bandwidth, an upper bound",
@@ -42,18 +42,32 @@ pub(super) const FIGURE: Figure = Figure {
             value: "\"very close\"",
         },
     ],
-    differs: "32 processes on one machine instead of 32 nodes, an emulated disk, a file of 128 MiB \
-              (32 MiB without a cache) instead of 4 GB, seven sizes of reads and three of writes, a user-space NFS server and client on a current kernel, and Forebay in \
-              the place of a patched kernel server; the emulation says nothing of networks, of \
+    sizes: |options| {
+        let extent = Extent::of(options);
+        let reads = table::bytes_all(&extent.granularities);
+        let writes = table::bytes_all(&extent.granularities_write);
+        format!(
+            "a file of {} (so much more that each process makes {TURNS_MIN} calls, {} at most; {} without a \
+             cache) instead of 4 GB, reads of {reads} and writes of {writes}",
+            table::bytes(extent.bytes as f64),
+            table::bytes(extent.bytes_max() as f64),
+            table::bytes(extent.bytes_direct as f64),
+        )
+    },
+    differs: "32 processes on one machine instead of 32 nodes, an emulated disk, a user-space NFS server \
+              and client on a current kernel, the client without cache, read-ahead or write-behind, and \
+              Forebay in the place of a patched kernel server; the emulation says nothing of networks, of \
               several nodes' processors, or of zones and errors of a real disk.",
+    ratios: &[],
+    beside: |_| None,
     run,
     charts,
 };
 
 const PROCESSES: u64 = 32;
 
-/// As in the paper.
-const TRANSFER_BYTES: u64 = 32 << 10;
+/// Transfers of NFS that suit it better than the paper's.
+const TRANSFER_LARGE_BYTES: u64 = 1 << 20;
 
 /// The file that is read, and what it holds.
 const FILE: &str = "shared";
@@ -61,19 +75,36 @@ const SEED: u64 = 1;
 /// The file that is written, over what is there: its blocks have their places on the disk already.
 const FILE_WRITTEN: &str = "written";
 
-/// Of the order of runs.
-const ORDER_SEED: u64 = 2006;
-
 /// One sequential process reads as `cat` does.
 const SEQUENTIAL_BLOCK: Bytes = Bytes::kib(128);
 
-const READ_AHEAD_KIB: u32 = 128;
 const READ_AHEAD_LARGE_KIB: u32 = 2048;
-const ELEVATOR: &str = "mq-deadline";
-const ELEVATORS: [&str; 3] = ["mq-deadline", "bfq", "none"];
+
+/// With the large read-ahead, and how often of three: without an elevator no peer does best, and it
+/// takes as long as all others together.
+const QUEUES_AHEAD: [(Queue, usize); 5] = [
+    (Queue::USUAL.ahead(READ_AHEAD_LARGE_KIB), 3),
+    (Queue::under("kyber").ahead(READ_AHEAD_LARGE_KIB), 3),
+    (Queue::under("bfq").ahead(READ_AHEAD_LARGE_KIB), 3),
+    (Queue::under("none").ahead(READ_AHEAD_LARGE_KIB), 1),
+    (Queue::REORDERED.ahead(READ_AHEAD_LARGE_KIB), 3),
+];
+
+/// Fewer calls of each process would measure its start and its end.
+const TURNS_MIN: u64 = 4;
+
+/// Forebay is reached over TCP as well at these granularities.
+const TCP_READ: [u64; 3] = [8 << 10, 64 << 10, 1 << 20];
+const TCP_WRITE: [u64; 1] = [64 << 10];
+
+/// Peers that a site may run instead, as far as they are in a part.
+const PEERS: [&str; 3] = ["local", "ganesha", "ganesha-1m"];
 
 /// Bytes a second that a case may come to; only the progress depends on it.
 const EXPECTED_RATE: f64 = 35e6;
+
+/// The dashed line of the paper's figure, by hdparm.
+const PAPER_DISK_MBPS: f64 = 57.0;
 
 /// Where Forebay is that much slower than a peer, it has lost.
 const LOSS: f64 = 0.9;
@@ -85,22 +116,26 @@ struct Extent {
     /// With the large read-ahead.
     granularities_ahead: Vec<u64>,
     bytes: u64,
+    /// With the large read-ahead, where without an elevator every call is a seek.
+    bytes_ahead: u64,
     /// Without a cache the smallest granularity gets little done in a second.
     bytes_direct: u64,
-    repetitions: usize,
+    queues_ahead: Vec<(Queue, usize)>,
 }
 
 impl Extent {
     fn of(options: &Options) -> Self {
         let kib = |sizes: &[u64]| sizes.iter().map(|size| size << 10).collect();
-        let mut extent = if options.quick {
+        if options.quick {
+            let [first, .., last] = QUEUES_AHEAD;
             Self {
                 granularities: kib(&[8, 64, 1024]),
                 granularities_write: kib(&[8, 1024]),
                 granularities_ahead: kib(&[64]),
                 bytes: 64 << 20,
+                bytes_ahead: 32 << 20,
                 bytes_direct: 8 << 20,
-                repetitions: 1,
+                queues_ahead: vec![first, last],
             }
         } else {
             Self {
@@ -108,89 +143,82 @@ impl Extent {
                 granularities_write: kib(&[8, 64, 1024]),
                 granularities_ahead: kib(&[8, 64, 1024]),
                 bytes: 128 << 20,
+                bytes_ahead: 64 << 20,
                 bytes_direct: 32 << 20,
-                repetitions: 3,
+                queues_ahead: QUEUES_AHEAD.into(),
             }
-        };
-        extent.repetitions = options.repetitions.unwrap_or(extent.repetitions).max(1);
-        extent
+        }
+    }
+
+    /// What is read or written at a granularity, by every peer alike.
+    fn bytes_at(&self, size: u64) -> u64 {
+        self.bytes.max(least_bytes(size))
+    }
+
+    fn bytes_ahead_at(&self, size: u64) -> u64 {
+        self.bytes_ahead.max(least_bytes(size))
+    }
+
+    /// The largest of all.
+    fn bytes_max(&self) -> u64 {
+        self.granularities.iter().map(|size| self.bytes_at(*size)).max().unwrap_or(self.bytes)
     }
 }
 
-/// The queue's settings and the cases that run under them.
-struct Part {
-    read_ahead_kib: u32,
-    elevator: &'static str,
-    cases: Vec<Case>,
+const fn least_bytes(size: u64) -> u64 {
+    size * PROCESSES * TURNS_MIN
 }
 
 fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<Report, Error> {
     let extent = Extent::of(options);
-    let settings = Settings { name: FIGURE.name.into(), bytes: 1 << 30, ..Settings::default() };
-    let parts = parts(&extent);
-    let repetitions = extent.repetitions;
-    let seconds = parts.iter().map(|part| cases::expected_seconds(&part.cases, repetitions)).sum();
-    let stage = Stage::up(programs, &settings)?;
-    stage.make_file(FILE, SEED, extent.bytes)?;
-    stage.make_file(FILE_WRITTEN, SEED, extent.bytes)?;
-
-    let mut report = Report::new(FIGURE.name);
+    let files = [(FILE, SEED, extent.bytes_max()), (FILE_WRITTEN, SEED, extent.bytes_max())];
+    let parts = parts(&extent, options);
+    let often = parts.iter().map(|part| (part_name(part), Value::from(part.repetitions)));
+    let often: Map<String, Value> = often.collect();
+    let (mut report, found) = aioli::run(programs, options, FIGURE.name, &files, parts, track)?;
+    let at = extent.granularities.iter();
+    let at = at.map(|size| (size_key(*size), Value::from(extent.bytes_at(*size))));
     report.set("processes", PROCESSES);
-    report.set("file_bytes", extent.bytes);
-    report.set("file_bytes_direct", extent.bytes_direct);
-    report.set("repetitions", repetitions);
-    report.set("order_seed", ORDER_SEED);
-    let count = parts.iter().map(|part| part.cases.len() * repetitions).sum();
-    track.expect(count, seconds);
-    let mut random = SplitMix64::new(ORDER_SEED);
-    let mut found = Vec::new();
-    let mut disks = Vec::new();
-    let mut peers = serde_json::Map::new();
-    for part in parts {
-        stage.set_queue(part.read_ahead_kib, part.elevator)?;
-        disks.push(json!(stage.read_back()?));
-        for case in &part.cases {
-            peers.insert(case.peer.name().to_owned(), case.peer.settings());
-        }
-        found.extend(cases::run(&stage, part.cases, repetitions, &mut random, track)?);
-    }
-    stage.down()?;
-    report.set("disk", Value::from(disks));
-    report.set("peers", peers);
-    findings(&mut report, &found);
+    report.set("repetitions", often);
+    report.set("bytes_at", at.collect::<Map<String, Value>>());
+    report.set("bytes_read_ahead_2048", extent.bytes_ahead);
+    report.set("bytes_direct", extent.bytes_direct);
+    report.rows = found.iter().flat_map(Found::rows).collect();
+    findings(&mut report);
     Ok(report)
 }
 
-fn parts(extent: &Extent) -> Vec<Part> {
-    let base = |cases| Part { read_ahead_kib: READ_AHEAD_KIB, elevator: ELEVATOR, cases };
+/// As its rows begin.
+fn part_name(part: &Part) -> String {
+    let what = part.cases[0].parameters[0].1.as_str().unwrap_or_default();
+    format!("{what} {}", part.queue.name())
+}
+
+/// In the order in which they run; the one with another drive is the last, for it needs a disk of its own.
+fn parts(extent: &Extent, options: &Options) -> Vec<Part> {
+    let all = aioli::repetitions(options);
+    let some = |of_three: usize| options.repetitions.map_or(all.min(of_three), |_| all);
     let mut parts = Vec::new();
-    for (direction, granularities) in
-        [(Direction::Read, &extent.granularities), (Direction::Write, &extent.granularities_write)]
-    {
-        let make = Make { direction, read_ahead_kib: READ_AHEAD_KIB, elevator: ELEVATOR };
+    for (direction, granularities, tcp) in [
+        (Direction::Read, &extent.granularities, &TCP_READ[..]),
+        (Direction::Write, &extent.granularities_write, &TCP_WRITE[..]),
+    ] {
+        let make = Make { direction, queue: Queue::USUAL };
         let mut cases = vec![
             make.sequential(Box::new(local(Caching::Buffered)), extent.bytes),
             make.sequential(Box::new(Ganesha::new(TRANSFER_BYTES)), extent.bytes),
         ];
         for size in granularities {
-            cases.extend(
-                all_peers().into_iter().map(|peer| make.strided(peer, *size, extent.bytes)),
-            );
+            let bytes = extent.bytes_at(*size);
+            let mut peers = peers();
+            if tcp.contains(size) {
+                peers.push(forebay(Transport::Tcp));
+            }
+            cases.extend(peers.into_iter().map(|peer| make.strided(peer, *size, bytes)));
         }
-        parts.push(base(cases));
+        parts.push(Part { queue: Queue::USUAL, repetitions: all, cases });
     }
-    for elevator in ELEVATORS {
-        let read_ahead_kib = READ_AHEAD_LARGE_KIB;
-        let make = Make { direction: Direction::Read, read_ahead_kib, elevator };
-        let sizes = extent.granularities_ahead.iter();
-        let of_size = |size: &u64| {
-            let size = *size;
-            all_peers().into_iter().map(move |peer| make.strided(peer, size, extent.bytes))
-        };
-        parts.push(Part { read_ahead_kib, elevator, cases: sizes.flat_map(of_size).collect() });
-    }
-    let make =
-        Make { direction: Direction::Read, read_ahead_kib: READ_AHEAD_KIB, elevator: ELEVATOR };
+    let make = Make { direction: Direction::Read, queue: Queue::USUAL };
     let direct = [8 << 10, 64 << 10].into_iter().flat_map(|size| {
         let peers: [Box<dyn Peer>; 2] = [
             Box::new(local(Caching::Direct)),
@@ -198,7 +226,18 @@ fn parts(extent: &Extent) -> Vec<Part> {
         ];
         peers.into_iter().map(move |peer| make.strided(peer, size, extent.bytes_direct))
     });
-    parts.push(base(direct.collect()));
+    parts.push(Part { queue: Queue::USUAL, repetitions: all, cases: direct.collect() });
+    for (queue, of_three) in &extent.queues_ahead {
+        let make = Make { direction: Direction::Read, queue: *queue };
+        let mut cases = Vec::new();
+        for size in &extent.granularities_ahead {
+            let bytes = extent.bytes_ahead_at(*size);
+            let mut peers = peers();
+            peers.push(Box::new(Ganesha::new(TRANSFER_LARGE_BYTES)));
+            cases.extend(peers.into_iter().map(|peer| make.strided(peer, *size, bytes)));
+        }
+        parts.push(Part { queue: *queue, repetitions: some(*of_three), cases });
+    }
     parts
 }
 
@@ -206,12 +245,15 @@ fn local(caching: Caching) -> Local {
     Local { caching }
 }
 
-fn all_peers() -> [Box<dyn Peer>; 4] {
-    [
+fn forebay(transport: Transport) -> Box<dyn Peer> {
+    Box::new(Forebay::new(transport, Caching::Buffered, &[]))
+}
+
+fn peers() -> Vec<Box<dyn Peer>> {
+    vec![
         Box::new(local(Caching::Buffered)),
         Box::new(Ganesha::new(TRANSFER_BYTES)),
-        Box::new(Forebay::new(Transport::Unix, Caching::Buffered, &[])),
-        Box::new(Forebay::new(Transport::Tcp, Caching::Buffered, &[])),
+        forebay(Transport::Unix),
     ]
 }
 
@@ -219,8 +261,7 @@ fn all_peers() -> [Box<dyn Peer>; 4] {
 #[derive(Clone, Copy)]
 struct Make {
     direction: Direction,
-    read_ahead_kib: u32,
-    elevator: &'static str,
+    queue: Queue,
 }
 
 impl Make {
@@ -243,7 +284,7 @@ impl Make {
         block: u64,
         job: impl Fn(Direction, &'static str, u64) -> Job + 'static,
     ) -> Case {
-        let Self { direction, read_ahead_kib, elevator } = self;
+        let Self { direction, queue } = self;
         let workload = move |seed| {
             Workload::of(match direction {
                 Direction::Read => job(direction, FILE, SEED),
@@ -253,8 +294,8 @@ impl Make {
         let expected_seconds = workload(0).bytes() as f64 / EXPECTED_RATE;
         Case {
             parameters: vec![
-                ("part", part(direction, read_ahead_kib, peer.name()).into()),
-                ("elevator", elevator.into()),
+                ("part", part(direction, queue.read_ahead_kib, peer.name()).into()),
+                ("elevator", queue.name().into()),
                 ("access", access.into()),
                 ("granularity_bytes", block.into()),
                 ("peer", peer.name().into()),
@@ -301,7 +342,7 @@ impl Look<'_> {
 
     /// The faster of the sequential processes.
     fn sequential(&self) -> Option<f64> {
-        let peers = ["local", "ganesha"].iter();
+        let peers = PEERS.iter();
         peers.filter_map(|peer| self.of("sequential", SEQUENTIAL_BLOCK.0, peer)).reduce(f64::max)
     }
 
@@ -311,7 +352,7 @@ impl Look<'_> {
             let is = |name: &str, value: &str| {
                 row.parameters.iter().any(|(own, at)| *own == name && *at == value)
             };
-            is("part", self.part) && is("access", "strided")
+            is("part", self.part) && is("elevator", self.elevator) && is("access", "strided")
         });
         let size = |row: &crate::report::Row| {
             let found = row.parameters.iter().find(|(name, _)| *name == "granularity_bytes");
@@ -330,7 +371,7 @@ impl Look<'_> {
     }
 
     fn best_peer(&self, size: u64) -> Option<f64> {
-        let peers = ["local", "ganesha"].iter();
+        let peers = PEERS.iter();
         peers.filter_map(|peer| self.strided(size, peer)).reduce(f64::max)
     }
 
@@ -341,9 +382,7 @@ impl Look<'_> {
     }
 }
 
-fn findings(report: &mut Report, found: &[Found]) {
-    report.rows = found.iter().flat_map(Found::rows).collect();
-    report.raw = found.iter().flat_map(Found::raw).collect();
+fn findings(report: &mut Report) {
     let mut ratios = Vec::new();
     for (part, suffix) in [("read", ""), ("write", "_write")] {
         let look = Look { report, part, elevator: ELEVATOR };
@@ -369,10 +408,22 @@ fn findings(report: &mut Report, found: &[Found]) {
     report.notes.extend(losses);
 }
 
-/// With the large read-ahead: at each granularity the elevator under which a peer does best, and
-/// Forebay over that peer under that elevator; the smallest.
+/// What was measured with the large read-ahead, by elevator or by the drive's own order.
+fn ahead(report: &Report) -> Vec<Look<'_>> {
+    let looks = QUEUES_AHEAD.iter().map(|(queue, _)| Look {
+        report,
+        part: "read-ahead-2048",
+        elevator: queue.name(),
+    });
+    looks
+        .filter(|look| look.sizes().into_iter().any(|size| look.best_peer(size).is_some()))
+        .collect()
+}
+
+/// With the large read-ahead: at each granularity the elevator, or the drive's own order, under
+/// which a peer does best, and Forebay over that peer under the same; the smallest.
 fn over_best_peer(report: &Report) -> Option<f64> {
-    let looks = ELEVATORS.map(|elevator| Look { report, part: "read-ahead-2048", elevator });
+    let looks = ahead(report);
     let at = |size: u64| {
         let best = looks.iter().max_by(|a, b| {
             let [a, b] = [a, b].map(|look| look.best_peer(size).unwrap_or_default());
@@ -380,16 +431,15 @@ fn over_best_peer(report: &Report) -> Option<f64> {
         })?;
         Some(best.forebay(size)? / best.best_peer(size)?)
     };
-    looks[0].least(at)
+    looks.first()?.least(at)
 }
 
 /// Where Forebay is slower than a peer.
 fn losses(report: &Report) -> Vec<String> {
     let mut losses = Vec::new();
-    let parts = [("read", ELEVATOR), ("write", ELEVATOR)].into_iter();
-    let ahead = ELEVATORS.map(|elevator| ("read-ahead-2048", elevator));
-    for (part, elevator) in parts.chain(ahead) {
-        let look = Look { report, part, elevator };
+    let usual = ["read", "write"].map(|part| Look { report, part, elevator: ELEVATOR });
+    for look in usual.into_iter().chain(ahead(report)) {
+        let Look { part, elevator, .. } = look;
         for size in look.sizes() {
             let Some((ours, best)) = look.forebay(size).zip(look.best_peer(size)) else { continue };
             if ours < best * LOSS {
@@ -424,7 +474,10 @@ fn chart(report: &Report, part: &'static str) -> Chart {
         ("ganesha", "NFS-Ganesha, 32 KiB"),
         ("local", "ext4"),
     ];
-    let mut series = vec![line("one process, in order", true, &|_| look.sequential())];
+    let mut series = vec![
+        line("one process, in order", true, &|_| look.sequential()),
+        line("paper: disk, 57 MB/s", true, &|_| Some(PAPER_DISK_MBPS)),
+    ];
     series.extend(names.map(|(peer, name)| line(name, false, &|size| look.strided(size, peer))));
     Chart {
         title: format!("32 processes {part} one file in interleaved strides"),
@@ -491,18 +544,52 @@ mod tests {
             losses(&report),
             ["read, mq-deadline, 8 KiB: Forebay 28.5 MB/s, the best peer 40.0"]
         );
-        assert_eq!(charts(&report)[0].1.series.len(), 5);
+        assert_eq!(charts(&report)[0].1.series.len(), 6);
     }
 
     #[test]
     fn every_part_measures_forebay_and_somebody_else() {
         for quick in [true, false] {
-            let extent = Extent::of(&Options { quick, ..Options::default() });
-            for part in parts(&extent) {
+            let options = Options { quick, ..Options::default() };
+            let extent = Extent::of(&options);
+            for part in parts(&extent, &options) {
                 let names: Vec<&str> = part.cases.iter().map(|case| case.peer.name()).collect();
                 assert!(names.iter().any(|name| name.starts_with("forebay")), "{names:?}");
                 assert!(names.iter().any(|name| name.starts_with("local")), "{names:?}");
+                assert!(part.repetitions >= 1);
             }
+        }
+    }
+
+    #[test]
+    fn no_process_makes_fewer_calls_than_four_and_all_peers_move_the_same() {
+        let options = Options::default();
+        let extent = Extent::of(&options);
+        for part in parts(&extent, &options) {
+            let is_strided = |case: &&Case| case.parameters[2].1 == "strided";
+            for case in part.cases.iter().filter(is_strided) {
+                let workload = (case.workload)(0);
+                let job = &workload.jobs[0];
+                assert!(job.accesses.iter().all(|access| access.count >= TURNS_MIN));
+                let same = part.cases.iter().filter(|other| {
+                    other.parameters[0] == case.parameters[0]
+                        && other.parameters[2..4] == case.parameters[2..4]
+                });
+                assert!(same.map(|other| (other.workload)(0).bytes()).all(|b| b == job.bytes()));
+                assert!(job.bytes() <= extent.bytes_max());
+            }
+        }
+    }
+
+    #[test]
+    fn the_best_peers_are_looked_for_under_every_elevator_and_with_a_drive_that_orders() {
+        let parts = parts(&Extent::of(&Options::default()), &Options::default());
+        for name in ["mq-deadline", "kyber", "bfq", "none", "drive c-look:32"] {
+            let found = parts.iter().filter(|part| part.queue.read_ahead_kib == 2048);
+            let mut found = found.filter(|part| part.queue.name() == name);
+            let peers = found.next().expect("it is run").cases.iter().map(|case| case.peer.name());
+            let peers: Vec<&str> = peers.collect();
+            assert!(PEERS.iter().all(|peer| peers.contains(peer)), "{name}: {peers:?}");
         }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! The program itself is run, unchanged. It stops before each of its phases until all clients have
 //! reached it; there the cache is emptied, so that a small file is read from the disk as the
-//! paper's file of twice the memory was. A phase is timed until what it wrote is on the disk.
+//! paper's file of twice the memory was. A phase is timed until what it wrote is on the disk; emptying
+//! the cache again is not part of it.
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Instant;
 
 use forebay_device::SplitMix64;
@@ -14,16 +15,17 @@ use forebay_units::{Bytes, Direction};
 use serde_json::{Value, json};
 
 use super::aioli::{self, Way, line, paper_2006};
-use super::{Figure, PaperValue, cases};
-use crate::Options;
+use super::{Figure, PaperValue, cases, number, parameter};
 use crate::chart::Chart;
 use crate::error::Error;
+use crate::lines::Lines;
 use crate::peers::workload::Access;
-use crate::peers::{Peer, Stage};
-use crate::programs::Programs;
+use crate::peers::{Least, Peer, Stage, Watched};
+use crate::programs::{Programs, plain};
 use crate::progress::Track;
 use crate::report::{Report, Row};
 use crate::stop;
+use crate::{Options, table};
 
 pub(super) const FIGURE: Figure = Figure {
     name: "aioli06-table1",
@@ -39,11 +41,30 @@ pub(super) const FIGURE: Figure = Figure {
         PaperValue { what: "aIOLi, 4 clients", value: "7.41, 9.59, 1.68, 4.74, 13.39 MB/s" },
         PaperValue { what: "aIOLi over NFS, 4 clients reading blocks", value: "4.4" },
     ],
-    differs: "files of 48 MiB and an empty cache before each phase instead of 4 GB, the local file system \
-              instead of NFS as what it is compared with, for this program reaches a server only through \
-              a kernel's client; bonnie++ 2.00 makes a system call of every byte, which it did not in \
-              2006, so the phases by byte move 1 MiB, with one client and in the full figure only, and \
-              say what a round trip costs, not what the emulated disk does.",
+    sizes: |options| {
+        let bytes = table::bytes(runs(options)[0].file_bytes as f64);
+        format!("files of {bytes} and an empty cache before each phase instead of 4 GB")
+    },
+    differs: "the local file system instead of NFS as what it is compared with (and so in the place of the \
+              paper's NFS in the table), for this program reaches a server only through a kernel's client; \
+              bonnie++ 2.00 makes a system call of every byte, which it did not in 2006, so the phases by \
+              byte move 1 MiB, with one client and in the full figure only, and say what a round trip \
+              costs, not what the emulated disk does; each client of four is one process on the same \
+              machine, where the paper's had one each.",
+    ratios: &[
+        ("forebay_over_local_block_read_1", 48.81 / 43.54),
+        ("forebay_over_local_block_read_4", 13.39 / 3.02),
+        ("forebay_over_local_block_write_1", 28.29 / 28.40),
+        ("forebay_over_local_block_write_4", 9.59 / 8.78),
+        ("forebay_over_local_byte_read_1", 37.45 / 34.84),
+        ("forebay_over_local_byte_write_1", 19.80 / 21.69),
+        ("forebay_over_local_rewrite_1", 2.03 / 2.00),
+        ("forebay_over_local_rewrite_4", 1.0),
+    ],
+    beside: |row| {
+        let clients = number(row, "clients")?;
+        paper_mbps(clients, parameter(row, "phase"), parameter(row, "peer"))
+    },
     run,
     charts,
 };
@@ -52,28 +73,80 @@ const PROGRAM: &str = "bonnie++";
 /// Debian puts it where only root looks.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 const CHAR_BYTES: u64 = 1 << 20;
-const ORDER_SEED: u64 = 2006;
 const CLIENTS: [usize; 2] = [1, 4];
 const WAYS: [Way; 2] = [Way::Local, Way::Forebay];
 
 /// A phase of bonnie++.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Phase {
     /// Its number in the program's prompts.
     number: u32,
     name: &'static str,
     is_by_byte: bool,
+    does: Does,
+    /// The paper's rates with 1 and 4 clients: NFS, NFS with aIOLi.
+    paper: [[f64; 2]; 2],
     /// How often its bytes go through a call.
     passes: u64,
 }
 
+/// What a phase does with all of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Read,
+    Write,
+    Both,
+}
+
 const PHASES: [Phase; 5] = [
-    Phase { number: 0, name: "byte-write", is_by_byte: true, passes: 1 },
-    Phase { number: 1, name: "block-write", is_by_byte: false, passes: 1 },
-    Phase { number: 2, name: "rewrite", is_by_byte: false, passes: 2 },
-    Phase { number: 3, name: "byte-read", is_by_byte: true, passes: 1 },
-    Phase { number: 4, name: "block-read", is_by_byte: false, passes: 1 },
+    Phase {
+        number: 0,
+        name: "byte-write",
+        is_by_byte: true,
+        does: Does::Write,
+        paper: [[21.69, 19.80], [8.26, 7.41]],
+        passes: 1,
+    },
+    Phase {
+        number: 1,
+        name: "block-write",
+        is_by_byte: false,
+        does: Does::Write,
+        paper: [[28.40, 28.29], [8.78, 9.59]],
+        passes: 1,
+    },
+    Phase {
+        number: 2,
+        name: "rewrite",
+        is_by_byte: false,
+        does: Does::Both,
+        paper: [[2.00, 2.03], [1.68, 1.68]],
+        passes: 2,
+    },
+    Phase {
+        number: 3,
+        name: "byte-read",
+        is_by_byte: true,
+        does: Does::Read,
+        paper: [[34.84, 37.45], [3.55, 4.74]],
+        passes: 1,
+    },
+    Phase {
+        number: 4,
+        name: "block-read",
+        is_by_byte: false,
+        does: Does::Read,
+        paper: [[43.54, 48.81], [3.02, 13.39]],
+        passes: 1,
+    },
 ];
+
+/// The paper's rate of a client; its NFS stands where ours is the local file system.
+fn paper_mbps(clients: u64, phase: &str, peer: &str) -> Option<f64> {
+    let clients = CLIENTS.iter().position(|count| *count as u64 == clients)?;
+    let way = WAYS.iter().position(|way| way.name() == peer)?;
+    Some(PHASES.iter().find(|own| own.name == phase)?.paper[clients][way])
+}
 
 /// What is run once.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +164,16 @@ impl Run {
 
     fn phase_bytes(self, phase: Phase) -> u64 {
         if phase.is_by_byte { CHAR_BYTES } else { self.file_bytes }
+    }
+
+    /// What the disk has to do in a phase, which begins with an empty cache and ends with a sync.
+    fn least(self, phase: Phase) -> Least {
+        let all = self.phase_bytes(phase) * self.clients as u64;
+        let bytes = |is_done| if is_done { all } else { 0 };
+        Least {
+            bytes_read: bytes(phase.does != Does::Write),
+            bytes_written: bytes(phase.does != Does::Read),
+        }
     }
 
     /// All bytes that the clients' calls move.
@@ -123,31 +206,40 @@ fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<
     let stage = Stage::up(programs, &aioli::disk(FIGURE.name, 1 << 30))?;
     let mut report = Report::new(FIGURE.name);
     report.set("repetitions", repetitions);
-    report.set("order_seed", ORDER_SEED);
+    report.set("order_seed", options.order_seed());
     report.set("disk", json!(stage.read_back()?));
     report.set("file_bytes_of_a_client", runs[0].file_bytes);
-    let peers = WAYS.map(|way| (way.name().to_owned(), way.peer().settings()));
-    report.set("peers", peers.into_iter().collect::<serde_json::Map<String, Value>>());
+    let mut peers = serde_json::Map::new();
+    for way in WAYS {
+        peers.insert(way.name().to_owned(), way.peer().settings(programs)?);
+    }
+    report.set("peers", peers);
     let seconds = |run: &Run| run.bytes() as f64 / 25e6 + 1.0;
     track.expect(
         runs.len() * repetitions,
         runs.iter().map(seconds).sum::<f64>() * repetitions as f64,
     );
     let mut times: Vec<Vec<Vec<f64>>> = runs.iter().map(|_| Vec::new()).collect();
-    for idx in cases::order(runs.len(), repetitions, &mut SplitMix64::new(ORDER_SEED)) {
+    let mut others = Vec::new();
+    let mut random = SplitMix64::new(options.order_seed());
+    for idx in cases::order(runs.len(), repetitions, &mut random) {
         stop::check()?;
         let run = runs[idx];
-        let found = measure(&stage, programs, run)?;
+        let name = format!("{} clients  {}", run.clients, run.way.name());
+        let phases = measure(&stage, programs, run).map_err(|error| error.of(&name))?;
+        let found: Vec<f64> = phases.iter().map(|(seconds, _)| *seconds).collect();
+        others.extend(phases.iter().map(|(_, watched)| watched.others_share));
         let words: Vec<String> = run
             .phases()
             .zip(&found)
             .map(|(phase, seconds)| format!("{} {seconds:.2} s", phase.name))
             .collect();
-        let line = format!("{} clients  {}  {}", run.clients, run.way.name(), words.join(", "));
-        track.case(seconds(&run), line);
+        track.case(seconds(&run), format!("{name}  {}", words.join(", ")));
         report.raw.push(json!({
             "clients": run.clients, "peer": run.way.name(),
             "phases": run.phases().map(|phase| phase.name).collect::<Vec<_>>(), "seconds": found,
+            "disk": phases.iter().map(|(_, watched)| watched.disk).collect::<Vec<_>>(),
+            "others_share": phases.iter().map(|(_, watched)| watched.others_share).collect::<Vec<_>>(),
         }));
         times[idx].push(found);
     }
@@ -160,12 +252,16 @@ fn run(programs: &Programs, options: &Options, track: &mut Track<'_>) -> Result<
             report.rows.push(Row::median("throughput_of_a_client", "MB/s", &parameters, &rates));
         }
     }
+    report.notes.push(cases::disturbance(others));
     findings(&mut report);
     Ok(report)
 }
 
+/// Seconds of each phase, and what else happened.
+type Phases = Vec<(f64, Watched)>;
+
 /// How long each phase took, until the last client was done with it and all was on the disk.
-fn measure(stage: &Stage<'_>, programs: &Programs, run: Run) -> Result<Vec<f64>, Error> {
+fn measure(stage: &Stage<'_>, programs: &Programs, run: Run) -> Result<Phases, Error> {
     let folder = stage.root().join("bonnie");
     std::fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
     let mut peer = run.way.peer();
@@ -184,18 +280,19 @@ fn phases(
     peer: &dyn Peer,
     folder: &Path,
     run: Run,
-) -> Result<Vec<f64>, Error> {
+) -> Result<Phases, Error> {
     let client = |_| Client::start(command(programs, peer, stage.root(), folder, run)?);
     let mut clients = (0..run.clients).map(client).collect::<Result<Vec<Client>, Error>>()?;
     let mut found = Vec::new();
     for phase in run.phases() {
         clients.iter_mut().try_for_each(|client| client.reach(phase))?;
-        stage.empty_cache()?;
-        let started = Instant::now();
-        clients.iter_mut().try_for_each(Client::go)?;
-        clients.iter_mut().try_for_each(|client| client.finish(phase))?;
-        stage.empty_cache()?;
-        found.push(started.elapsed().as_secs_f64());
+        found.push(stage.watched(run.least(phase), || {
+            let started = Instant::now();
+            clients.iter_mut().try_for_each(Client::go)?;
+            clients.iter_mut().try_for_each(|client| client.finish(phase))?;
+            stage.sync()?;
+            Ok(started.elapsed().as_secs_f64())
+        })?);
     }
     Ok(found)
 }
@@ -218,9 +315,9 @@ fn command(
         every: 1,
         count: 1,
     };
-    let plain = peer.command(programs, root, &access)?;
-    let mut command = Command::new(PROGRAM);
-    for (name, value) in plain.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+    let reader = peer.command(programs, root, &access)?;
+    let mut command = plain(PROGRAM);
+    for (name, value) in reader.get_envs().filter_map(|(name, value)| Some((name, value?))) {
         command.env(name, value);
     }
     command.env("PATH", PATH).env("FOREBAY_JOB", "bonnie").arg("-d").arg(folder);
@@ -235,9 +332,9 @@ struct Client {
     child: Child,
     stdin: ChildStdin,
     /// `N:` and a new line before phase N.
-    prompts: BufReader<ChildStdout>,
+    prompts: Lines,
     /// What it does, and `done` when it has.
-    progress: BufReader<ChildStderr>,
+    progress: Lines,
 }
 
 impl Client {
@@ -250,15 +347,15 @@ impl Client {
             _ => Error::io(PROGRAM)(error),
         })?;
         let stdin = child.stdin.take().expect("it was piped");
-        let prompts = BufReader::new(child.stdout.take().expect("it was piped"));
-        let progress = BufReader::new(child.stderr.take().expect("it was piped"));
+        let prompts = Lines::of(PROGRAM, child.stdout.take().expect("it was piped"));
+        let progress = Lines::of(PROGRAM, child.stderr.take().expect("it was piped"));
         Ok(Self { child, stdin, prompts, progress })
     }
 
     /// Waits until it stands before a phase.
     fn reach(&mut self, phase: Phase) -> Result<(), Error> {
         let prompt = format!("{}:", phase.number);
-        hear(&mut self.prompts, phase, |line| line == prompt)
+        hear(&self.prompts, phase, |line| line == prompt)
     }
 
     fn go(&mut self) -> Result<(), Error> {
@@ -267,22 +364,18 @@ impl Client {
 
     /// Waits until it has done what it was let go for.
     fn finish(&mut self, phase: Phase) -> Result<(), Error> {
-        hear(&mut self.progress, phase, |line| line.ends_with("done"))
+        hear(&self.progress, phase, |line| line.ends_with("done"))
     }
 }
 
 /// Reads lines until the one that is waited for.
-fn hear(from: &mut dyn BufRead, phase: Phase, is_it: impl Fn(&str) -> bool) -> Result<(), Error> {
-    loop {
-        let mut line = String::new();
-        if from.read_line(&mut line).map_err(Error::io(PROGRAM))? == 0 {
-            let name = phase.name;
-            return Err(Error::failed(format!("{PROGRAM} ended before or in its phase {name}")));
-        }
+fn hear(from: &Lines, phase: Phase, is_it: impl Fn(&str) -> bool) -> Result<(), Error> {
+    while let Some(line) = from.next()? {
         if is_it(line.trim()) {
             return Ok(());
         }
     }
+    Err(Error::failed(format!("{PROGRAM} ended before or in its phase {}", phase.name)))
 }
 
 impl Drop for Client {
@@ -321,6 +414,12 @@ fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
             line(name, way == Way::Local, values)
         })
     });
+    let papers = CLIENTS.into_iter().flat_map(|clients| {
+        [("NFS", Way::Local), ("aIOLi", Way::Forebay)].map(|(name, way)| {
+            let of = |phase: &Phase| paper_mbps(clients as u64, phase.name, way.name());
+            line(format!("paper: {name}, {clients}"), false, phases.iter().map(of))
+        })
+    });
     let chart = Chart {
         title: "bonnie++ with one client and with four".to_owned(),
         subtitle:
@@ -329,7 +428,7 @@ fn charts(report: &Report) -> Vec<(&'static str, Chart)> {
                 .to_owned(),
         x_labels: phases.iter().map(|phase| phase.name.to_owned()).collect(),
         y_label: "MB/s".to_owned(),
-        series: series.collect(),
+        series: series.chain(papers).collect(),
     };
     vec![("", chart)]
 }
@@ -345,6 +444,22 @@ mod tests {
         let with_bytes = Run { clients: 1, has_bytes: true, ..run };
         assert_eq!(with_bytes.bytes(), (4 << 20) + 2 * CHAR_BYTES);
         assert_eq!(with_bytes.phases().count(), 5);
+    }
+
+    #[test]
+    fn a_phase_is_held_to_what_its_clients_move() {
+        let run = Run { way: Way::Local, clients: 4, has_bytes: false, file_bytes: 1 << 20 };
+        let [_, write, rewrite, _, read] = PHASES.map(|phase| run.least(phase));
+        assert_eq!((write.bytes_read, write.bytes_written), (0, 4 << 20));
+        assert_eq!((rewrite.bytes_read, rewrite.bytes_written), (4 << 20, 4 << 20));
+        assert_eq!((read.bytes_read, read.bytes_written), (4 << 20, 0));
+    }
+
+    #[test]
+    fn the_papers_rates_stand_beside_those_of_as_many_clients() {
+        assert_eq!(paper_mbps(4, "block-read", "forebay"), Some(13.39));
+        assert_eq!(paper_mbps(1, "rewrite", "local"), Some(2.0));
+        assert_eq!(paper_mbps(2, "rewrite", "local"), None);
     }
 
     #[test]
@@ -364,7 +479,7 @@ mod tests {
         assert_eq!(report.ratios["forebay_over_local_block_read_1"], 0.8);
         assert_eq!(report.ratios["forebay_over_local_block_read_4"], 2.0);
         assert!(!report.ratios.contains_key("forebay_over_local_byte_read_1"));
-        assert_eq!(charts(&report)[0].1.series.len(), 4);
+        assert_eq!(charts(&report)[0].1.series.len(), 8);
     }
 
     #[test]

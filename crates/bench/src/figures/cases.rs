@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::peers::workload::Workload;
 use crate::peers::{Measured, Peer, Stage};
+use crate::processors::DISTURBED_SHARE;
 use crate::progress::Track;
 use crate::report::Row;
 use crate::stop;
@@ -55,12 +56,32 @@ pub(crate) fn run(
         let words: Vec<String> = case.parameters.iter().map(|(_, value)| plain(value)).collect();
         let words = words.join("  ");
         let measured = stage.run(&mut *case.peer, &workload).map_err(|error| error.of(&words))?;
-        let line = format!("{words}  {:5.1} MB/s", measured.throughput());
+        let mut line = format!("{words}  {:5.1} MB/s", measured.throughput());
+        if let Some(share) = measured.others_share.filter(|share| *share > DISTURBED_SHARE) {
+            line.push_str(&format!("  disturbed: others used {:.0} %", share * 100.0));
+        }
         track.case(case.expected_seconds, line);
         runs[idx].push(measured);
     }
     let found = cases.into_iter().zip(runs);
     Ok(found.map(|(case, runs)| Found { parameters: case.parameters, runs }).collect())
+}
+
+/// Says of how many runs others took a part of the processors that shows, and of none if it was none.
+pub(crate) fn disturbance(shares: impl IntoIterator<Item = Option<f64>>) -> String {
+    let shares: Vec<Option<f64>> = shares.into_iter().collect();
+    let known: Vec<f64> = shares.iter().copied().flatten().collect();
+    let most = known.iter().copied().fold(0.0, f64::max) * 100.0;
+    let disturbed = known.iter().filter(|share| **share > DISTURBED_SHARE).count();
+    let (limit, all) = (DISTURBED_SHARE * 100.0, shares.len());
+    match (known.len() < all, disturbed) {
+        (true, _) => "how much of the processors others used is not known here".to_owned(),
+        (false, 0) => format!("others used at most {most:.0} % of the processors in any run"),
+        (false, _) => format!(
+            "DISTURBED: in {disturbed} of {all} runs others used more than {limit:.0} % of the \
+             processors, {most:.0} % at most"
+        ),
+    }
 }
 
 /// Every case so often, shuffled.
@@ -91,13 +112,23 @@ impl Found {
     /// What a reader needs to see why: throughput, and what the disk did for it.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let device_ns = |run: &Measured| (run.seconds * 1e9) as u64;
-        vec![
+        let mut rows = vec![
             self.row("throughput", "MB/s", Measured::throughput),
             self.row("seeks", "", |run| run.disk.seeks as f64),
             self.row("disk_requests", "", |run| run.disk.requests as f64),
             self.row("disk_busy", "%", |run| run.disk.busy_share(device_ns(run)) * 100.0),
             self.row("disk_depth", "", |run| run.disk.depth_mean(device_ns(run))),
-        ]
+        ];
+        if self.runs.iter().all(|run| run.others_share.is_some()) {
+            let percent = |run: &Measured| run.others_share.unwrap_or_default() * 100.0;
+            rows.push(self.row("others", "%", percent));
+        }
+        rows
+    }
+
+    /// What others took in each run.
+    pub(crate) fn others(&self) -> impl Iterator<Item = Option<f64>> {
+        self.runs.iter().map(|run| run.others_share)
     }
 
     /// Each run with what it was, for the archive.
@@ -115,6 +146,15 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_was_disturbed_is_told() {
+        let calm = disturbance([Some(0.01), Some(0.05)]);
+        assert_eq!(calm, "others used at most 5 % of the processors in any run");
+        let disturbed = disturbance([Some(0.01), Some(0.43)]);
+        assert!(disturbed.starts_with("DISTURBED: in 1 of 2 runs"), "{disturbed}");
+        assert!(disturbance([Some(0.0), None]).contains("not known"));
+    }
 
     #[test]
     fn every_case_comes_up_as_often_as_asked_and_not_in_turn() {

@@ -24,7 +24,7 @@ use crate::chart::Chart;
 use crate::error::Error;
 use crate::programs::Programs;
 use crate::progress::Track;
-use crate::report::Report;
+use crate::report::{Report, Row};
 use crate::{Options, table};
 
 /// A figure of a paper.
@@ -38,12 +38,32 @@ pub(crate) struct Figure {
     pub(crate) paper: &'static str,
     /// What the paper has, in the order in which it is shown.
     pub(crate) values: &'static [PaperValue],
-    /// What is not as in the paper, and what the emulation cannot speak for, in a sentence.
+    /// The sizes that are not the paper's, for a run with these options; nothing if there are none.
+    pub(crate) sizes: fn(&Options) -> String,
+    /// What else is not as in the paper, and what the emulation cannot speak for, in a sentence.
     pub(crate) differs: &'static str,
+    /// What the paper has for ratios, by their keys.
+    pub(crate) ratios: &'static [(&'static str, f64)],
+    /// What the paper has for a row, in the row's unit.
+    pub(crate) beside: fn(&Row) -> Option<f64>,
     /// Runs it. Its report has the figure's name.
     pub(crate) run: fn(&Programs, &Options, &mut Track<'_>) -> Result<Report, Error>,
     /// Its charts, each with a word for the file's name.
     pub(crate) charts: fn(&Report) -> Vec<(&'static str, Chart)>,
+}
+
+/// What a row calls the paper's value beside its own.
+pub(crate) const PAPER: &str = "paper";
+
+/// A parameter of a row, as text; empty if it has none of this name.
+pub(crate) fn parameter<'r>(row: &'r Row, name: &str) -> &'r str {
+    let found = row.parameters.iter().find(|(own, _)| *own == name);
+    found.and_then(|(_, value)| value.as_str()).unwrap_or_default()
+}
+
+/// A parameter of a row that is a number.
+pub(crate) fn number(row: &Row, name: &str) -> Option<u64> {
+    row.parameters.iter().find(|(own, _)| *own == name)?.1.as_u64()
 }
 
 /// Something that the paper says.
@@ -89,24 +109,43 @@ impl Figure {
         track: &mut Track<'_>,
     ) -> Result<Report, Error> {
         let mut report = (self.run)(programs, options, track)?;
+        let differs = self.stand_beside(&mut report, options);
+        let paper =
+            self.values.iter().map(|value| format!("paper: {}: {}", value.what, value.value));
+        let notes = std::mem::take(&mut report.notes);
+        report.notes = std::iter::once(format!("paper: {}", self.paper))
+            .chain(paper)
+            .chain([format!("differs: {differs}")])
+            .chain(notes)
+            .collect();
+        if let Some(seed) = report.settings.get("order_seed") {
+            report.notes.push(format!("the order of the runs is that of --seed {seed}"));
+        }
+        Ok(report)
+    }
+
+    /// Sets the paper's values beside those found; what differs.
+    fn stand_beside(&self, report: &mut Report, options: &Options) -> String {
+        for row in &mut report.rows {
+            let value = (self.beside)(row);
+            row.beside.extend(value.map(|value| (PAPER, Value::from(value))));
+        }
+        let known = self.ratios.iter().filter(|(name, _)| report.ratios.contains_key(*name));
+        report.ratios_beside = known.map(|(name, value)| ((*name).to_owned(), *value)).collect();
         let values = self.values.iter().map(|value| (value.what.to_owned(), value.value.into()));
         report.set(
             "paper",
             json!({
                 "source": self.paper,
                 "values": values.collect::<serde_json::Map<String, Value>>(),
+                "ratios": report.ratios_beside,
             }),
         );
-        report.set("differs", self.differs);
-        let paper =
-            self.values.iter().map(|value| format!("paper: {}: {}", value.what, value.value));
-        let notes = std::mem::take(&mut report.notes);
-        report.notes = std::iter::once(format!("paper: {}", self.paper))
-            .chain(paper)
-            .chain([format!("differs: {}", self.differs)])
-            .chain(notes)
-            .collect();
-        Ok(report)
+        let sizes = Some((self.sizes)(options)).filter(|sizes| !sizes.is_empty());
+        let differs: Vec<String> = sizes.into_iter().chain([self.differs.to_owned()]).collect();
+        let differs = differs.join("; ");
+        report.set("differs", differs.clone());
+        differs
     }
 }
 

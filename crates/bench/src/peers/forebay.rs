@@ -58,12 +58,13 @@ impl Peer for Forebay {
         }
     }
 
-    fn settings(&self) -> Value {
-        json!({
+    fn settings(&self, programs: &Programs) -> Result<Value, Error> {
+        Ok(json!({
             "store": "posix",
             "o_direct": self.caching == Caching::Direct,
             "other_than_default": self.flags,
-        })
+            "settings": Server::settings(programs, &self.flags)?,
+        }))
     }
 
     fn start(&mut self, programs: &Programs, root: &Path) -> Result<(), Error> {

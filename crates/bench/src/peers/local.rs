@@ -24,8 +24,8 @@ impl Peer for Local {
         }
     }
 
-    fn settings(&self) -> Value {
-        json!({ "o_direct": self.caching == Caching::Direct })
+    fn settings(&self, _programs: &Programs) -> Result<Value, Error> {
+        Ok(json!({ "o_direct": self.caching == Caching::Direct }))
     }
 
     fn start(&mut self, _programs: &Programs, _root: &Path) -> Result<(), Error> {

@@ -27,7 +27,7 @@ use serde_json::Value;
 pub(crate) use forebay::{Forebay, Transport};
 pub(crate) use ganesha::Ganesha;
 pub(crate) use local::Local;
-pub(crate) use stage::{Measured, Stage};
+pub(crate) use stage::{Least, Measured, Stage, Watched};
 
 use crate::error::Error;
 use crate::programs::Programs;
@@ -48,7 +48,7 @@ pub(crate) trait Peer {
     fn name(&self) -> &'static str;
 
     /// What of it would change a figure.
-    fn settings(&self) -> Value;
+    fn settings(&self, programs: &Programs) -> Result<Value, Error>;
 
     /// Starts what stands between the processes and the files below `root`, and waits until it can be reached.
     fn start(&mut self, programs: &Programs, root: &Path) -> Result<(), Error>;

@@ -1,18 +1,25 @@
 //! The emulated disk with its files, and running a workload on it.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forebay_lab::{Disk, ReadBack, Settings, Statistics};
 use forebay_units::{Bytes, Direction};
+use rustix::fs::{OFlags, syncfs};
 use serde_json::{Value, json};
 
 use super::workload::{Access, Job, Workload};
 use super::{Caching, Peer};
 use crate::crew::Crew;
 use crate::error::Error;
+use crate::processors::Usage;
 use crate::programs::Programs;
+
+/// What is read of the disk to move its arm, and where `O_DIRECT` wants it in memory.
+const FAR_BLOCK: usize = 4096;
 
 /// An emulated disk, up as long as this lives.
 #[derive(Debug)]
@@ -35,6 +42,8 @@ pub(crate) struct Measured {
     pub(crate) jobs: Vec<Timed>,
     /// What the disk did meanwhile.
     pub(crate) disk: Statistics,
+    /// The share of the processors' time that went to others; nothing where the kernel does not say.
+    pub(crate) others_share: Option<f64>,
     /// What the peer counted.
     pub(crate) counters: Value,
 }
@@ -45,6 +54,20 @@ pub(crate) struct Timed {
     pub(crate) name: &'static str,
     /// From its own start to its last process's end.
     pub(crate) seconds: f64,
+}
+
+/// What the disk has to move at least in a run that finds nothing in a cache and leaves nothing there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Least {
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+}
+
+/// What happened while something ran.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched {
+    pub(crate) disk: Statistics,
+    pub(crate) others_share: Option<f64>,
 }
 
 impl<'p> Stage<'p> {
@@ -60,9 +83,46 @@ impl<'p> Stage<'p> {
         &self.root
     }
 
-    /// Has everything on the disk, and nothing in the kernel's cache.
-    pub(crate) fn empty_cache(&self) -> Result<(), Error> {
-        self.disk.drop_caches().map_err(lab)
+    /// Has everything on the disk.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        let synced = File::open(&self.root).and_then(|root| Ok(syncfs(root)?));
+        synced.map_err(Error::file(&self.root))
+    }
+
+    /// Has everything on the disk, nothing in the kernel's cache, and the arm at the disk's end:
+    /// whatever ran before, the next run begins with a seek and without anything that the drive
+    /// has read ahead.
+    fn begin_alike(&self) -> Result<(), Error> {
+        self.disk.drop_caches().map_err(lab)?;
+        let path = self.disk.file();
+        let failed = |error| Error::file(&path)(error);
+        let direct = OFlags::DIRECT.bits().cast_signed();
+        let file =
+            OpenOptions::new().read(true).custom_flags(direct).open(&path).map_err(failed)?;
+        let end = file.metadata().map_err(failed)?.len();
+        let mut memory = vec![0; 2 * FAR_BLOCK];
+        let start = memory.as_ptr().align_offset(FAR_BLOCK);
+        let block = &mut memory[start..start + FAR_BLOCK];
+        file.read_exact_at(block, end.saturating_sub(FAR_BLOCK as u64)).map_err(failed)
+    }
+
+    /// Runs something from a cold cache, and checks that the disk has done what a run of it must.
+    pub(crate) fn watched<T>(
+        &self,
+        least: Least,
+        run: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<(T, Watched), Error> {
+        // What the kernel has differs from what was set: the figure would be of another disk.
+        let queue_depth = self.read_back()?.settings.queue_depth;
+        self.begin_alike()?;
+        self.disk.forget_maxima().map_err(lab)?;
+        let (before, used_before) = (self.disk.statistics().map_err(lab)?, Usage::now());
+        let outcome = run()?;
+        let used = Usage::now();
+        let disk = self.disk.statistics().map_err(lab)?.since(&before);
+        least.check(&disk, queue_depth)?;
+        let others_share = used.zip(used_before).map(|(used, before)| used.others_share(&before));
+        Ok((outcome, Watched { disk, others_share }))
     }
 
     /// Makes a file, in order and in one go, so that it is in one piece on the disk; not timed.
@@ -82,14 +142,14 @@ impl<'p> Stage<'p> {
 
     /// Runs a workload through a peer, from a cold cache. What was written is compared afterwards.
     pub(crate) fn run(&self, peer: &mut dyn Peer, workload: &Workload) -> Result<Measured, Error> {
-        // What the kernel has differs from what was set: the figure would be of another disk.
-        self.read_back()?;
         peer.start(self.programs, &self.root)?;
         let timed = self.timed(peer, workload);
         // It is ended in any case; what failed first is what counts.
         let counters = peer.stop(workload.bytes());
         let mut measured = timed?;
         measured.counters = counters?;
+        // From the disk: what is in the cache says nothing of what was written.
+        self.disk.drop_caches().map_err(lab)?;
         for access in workload.written() {
             self.unmeasured_access(&Access { direction: Direction::Read, ..access.clone() })?;
         }
@@ -113,17 +173,16 @@ impl<'p> Stage<'p> {
             crews.push((job, Crew::assemble(commands?)?));
         }
         // Everybody stands at the gate: what starting them has read is forgotten too.
-        self.disk.drop_caches().map_err(lab)?;
-        self.disk.forget_maxima().map_err(lab)?;
-        let before = self.disk.statistics().map_err(lab)?;
-        let (seconds, times) = side_by_side(crews)?;
-        let disk = self.disk.statistics().map_err(lab)?.since(&before);
+        let least = Least::of(workload);
+        let ((seconds, times), watched) = self.watched(least, || side_by_side(crews))?;
+        let Watched { disk, others_share } = watched;
         Ok(Measured {
             peer: peer.name(),
             seconds: seconds.as_secs_f64(),
             bytes: workload.bytes(),
             jobs: times,
             disk,
+            others_share,
             counters: Value::Null,
         })
     }
@@ -167,6 +226,34 @@ fn side_by_side(crews: Vec<(&Job, Crew)>) -> Result<(Duration, Vec<Timed>), Erro
     Ok((started.elapsed(), times))
 }
 
+impl Least {
+    fn of(workload: &Workload) -> Self {
+        Self {
+            bytes_read: workload.distinct_bytes(Direction::Read),
+            bytes_written: workload.distinct_bytes(Direction::Write),
+        }
+    }
+
+    /// An error unless the disk has moved that much, with no more at it at once than its queue has places.
+    fn check(&self, disk: &Statistics, queue_depth: u32) -> Result<(), Error> {
+        let moved = [
+            ("read from", disk.bytes_read, self.bytes_read),
+            ("written to", disk.bytes_written, self.bytes_written),
+        ];
+        for (what, moved, least) in moved {
+            if moved < least {
+                let text = format!("only {moved} of {least} bytes were {what} the disk");
+                return Err(Error::failed(format!("{text}: the others were in a cache")));
+            }
+        }
+        if disk.depth_max > queue_depth.into() {
+            let text = format!("{} requests were at the disk at once", disk.depth_max);
+            return Err(Error::failed(format!("{text}; its queue is {queue_depth} deep")));
+        }
+        Ok(())
+    }
+}
+
 impl Measured {
     /// Millions of bytes a second, of all jobs together.
     pub(crate) fn throughput(&self) -> f64 {
@@ -182,7 +269,7 @@ impl Measured {
             .collect();
         json!({
             "peer": self.peer, "seconds": self.seconds, "bytes": self.bytes, "jobs": jobs,
-            "disk": self.disk, "counters": self.counters,
+            "disk": self.disk, "others_share": self.others_share, "counters": self.counters,
         })
     }
 }
@@ -192,5 +279,26 @@ fn lab(error: forebay_lab::Error) -> Error {
     match error.kind {
         forebay_lab::ErrorKind::Fix => Error::fix(error.to_string()),
         forebay_lab::ErrorKind::Failed => Error::failed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_not_what_it_says_is_an_error() {
+        let least = Least { bytes_read: 100, bytes_written: 10 };
+        let disk = Statistics {
+            bytes_read: 100,
+            bytes_written: 10,
+            depth_max: 4,
+            ..Statistics::default()
+        };
+        assert!(least.check(&disk, 4).is_ok());
+        let said = |disk: Statistics| least.check(&disk, 4).unwrap_err().to_string();
+        assert!(said(Statistics { bytes_read: 99, ..disk }).contains("99 of 100 bytes were read"));
+        assert!(said(Statistics { bytes_written: 0, ..disk }).contains("written to the disk"));
+        assert!(said(Statistics { depth_max: 5, ..disk }).contains("5 requests"));
     }
 }

@@ -9,7 +9,7 @@ use forebay_lab::{Settings, names};
 use forebay_units::{Bytes, Direction};
 
 use super::workload::{Job, Workload};
-use super::{Caching, Forebay, Ganesha, Local, Peer, Stage, Transport};
+use super::{Caching, Forebay, Ganesha, Least, Local, Peer, Stage, Transport};
 use crate::programs::Programs;
 
 const FILE: &str = "shared";
@@ -33,6 +33,7 @@ fn peers() -> Vec<Box<dyn Peer>> {
         Box::new(Local { caching: Caching::Buffered }),
         Box::new(Local { caching: Caching::Direct }),
         Box::new(Ganesha::new(32 << 10)),
+        Box::new(Ganesha::new(1 << 20)),
         Box::new(Forebay::new(Transport::Unix, Caching::Buffered, &[])),
         Box::new(Forebay::new(Transport::Tcp, Caching::Buffered, &[])),
         Box::new(Forebay::new(Transport::Unix, Caching::Direct, &["--scheduler-policy=sjf"])),
@@ -68,10 +69,41 @@ fn every_peer_reads_and_writes_the_same_file_on_the_disk() {
         let write = Workload::of(strided(Direction::Write, after));
         let measured = stage.run(&mut *peer, &write).unwrap();
         assert!(measured.disk.bytes_written >= FILE_BYTES, "{}: {:?}", peer.name(), measured.disk);
+        assert!(measured.others_share.is_some_and(|share| (0.0..=1.0).contains(&share)));
     }
+    let unshared = Forebay::new(Transport::Unix, Caching::Buffered, &["--sharing-level=none"]);
+    let settings = &unshared.settings(&programs).unwrap()["settings"];
+    assert_eq!(
+        (&settings["sharing.level"], &settings["store.kind"]),
+        (&"none".into(), &"posix".into())
+    );
+    every_run_begins_alike(&stage);
+    what_is_in_a_cache_is_an_error(&stage);
     two_jobs(&stage, SEED + peers().len() as u64);
     stage.down().unwrap();
     assert!(!names().unwrap().contains(&name));
+}
+
+/// Whatever was read last, the first read is a seek: a file that lies where the arm was left has no
+/// advantage.
+fn every_run_begins_alike(stage: &Stage<'_>) {
+    let files = [("one", 8), ("next", 9)];
+    for (file, seed) in files {
+        stage.make_file(file, seed, FILE_BYTES).unwrap();
+    }
+    for (file, seed) in files.into_iter().cycle().take(4) {
+        let cat = Job::sequential("cat", Direction::Read, file, seed, Bytes::kib(32), FILE_BYTES);
+        let mut peer = Local { caching: Caching::Buffered };
+        let measured = stage.run(&mut peer, &Workload::of(cat)).unwrap();
+        assert!(measured.disk.seeks >= 1, "{file}: {:?}", measured.disk);
+    }
+}
+
+/// A run that the disk had no part in says so.
+fn what_is_in_a_cache_is_an_error(stage: &Stage<'_>) {
+    let least = Least { bytes_read: FILE_BYTES, bytes_written: 0 };
+    let outcome = stage.watched(least, || Ok(()));
+    assert!(outcome.is_err_and(|error| error.to_string().contains("in a cache")));
 }
 
 /// Jobs have times of their own, and the later one's begins when it starts.

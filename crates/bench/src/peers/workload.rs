@@ -69,6 +69,13 @@ impl Access {
     pub(crate) fn bytes(&self) -> u64 {
         self.block.0 * self.count
     }
+
+    /// What it moves: file, start, end.
+    fn ranges(&self) -> impl Iterator<Item = (&'static str, u64, u64)> {
+        let block = self.block.0;
+        let starts = (0..self.count).map(move |turn| (self.first + turn * self.every) * block);
+        starts.map(move |start| (self.file, start, start + block))
+    }
 }
 
 impl Job {
@@ -121,6 +128,21 @@ impl Workload {
         self.jobs.iter().map(Job::bytes).sum()
     }
 
+    /// Bytes of files that it moves at least once in this direction.
+    pub(crate) fn distinct_bytes(&self, direction: Direction) -> u64 {
+        let accesses = self.jobs.iter().flat_map(|job| &job.accesses);
+        let accesses = accesses.filter(|access| access.direction == direction);
+        let mut ranges: Vec<(&str, u64, u64)> = accesses.flat_map(Access::ranges).collect();
+        ranges.sort_unstable();
+        let (mut bytes, mut last) = (0, ("", 0));
+        for (file, start, end) in ranges {
+            let covered = if last.0 == file { last.1 } else { 0 };
+            bytes += end.saturating_sub(start.max(covered));
+            last = (file, end.max(covered));
+        }
+        bytes
+    }
+
     /// What has to be in the files afterwards.
     pub(crate) fn written(&self) -> impl Iterator<Item = &Access> {
         let accesses = self.jobs.iter().flat_map(|job| &job.accesses);
@@ -143,6 +165,18 @@ mod tests {
         blocks.sort_unstable();
         assert!(blocks.into_iter().eq(0..8));
         assert_eq!(job.bytes(), 64 << 10);
+    }
+
+    #[test]
+    fn what_two_jobs_read_of_a_file_counts_once() {
+        let strided =
+            |file, seed| Job::strided("x", Direction::Read, file, seed, 4, Bytes::kib(8), 64 << 10);
+        let ahead = Job::sequential("y", Direction::Read, "f", 1, Bytes::kib(32), 96 << 10);
+        let write = Job::sequential("z", Direction::Write, "f", 1, Bytes::kib(4), 4 << 10);
+        let jobs = vec![strided("f", 1), ahead, strided("g", 2), write];
+        let workload = Workload { jobs };
+        assert_eq!(workload.distinct_bytes(Direction::Read), (96 << 10) + (64 << 10));
+        assert_eq!(workload.distinct_bytes(Direction::Write), 4 << 10);
     }
 
     #[test]

@@ -188,14 +188,7 @@ impl Suite<'_> {
 
     /// All settings of the forwarders; the policy is the cases'.
     fn settings(&self) -> Result<Value, Error> {
-        let mut command = self.programs.forebay()?;
-        command.args(["serve", "--print-settings", &format!("--store-kind=modelled:{DISK}")]);
-        let output = command.output().map_err(Error::io("forebay serve"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let pairs = text.lines().filter_map(|line| line.split_once(" = "));
-        Ok(pairs
-            .map(|(key, value)| (key.to_owned(), Value::from(value.trim_matches('"'))))
-            .collect())
+        Server::settings(self.programs, &[format!("--store-kind=modelled:{DISK}")])
     }
 }
 

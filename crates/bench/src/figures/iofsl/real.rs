@@ -14,6 +14,7 @@ use forebay_lab::Settings;
 use forebay_units::{Bytes, Direction};
 use serde_json::{Value, json};
 
+use crate::Options;
 use crate::error::Error;
 use crate::figures::cases::{self, Case, Found};
 use crate::peers::workload::{Access, Job, Workload};
@@ -32,7 +33,6 @@ const DISK_BYTES: u64 = 1 << 30;
 
 const FILE: &str = "shared";
 const FILE_SEED: u64 = 1;
-const ORDER_SEED: u64 = 2010;
 
 /// Bytes a second that a case may come to; only the progress depends on it.
 const EXPECTED_RATE: f64 = 25e6;
@@ -74,6 +74,7 @@ impl Plan {
     pub(super) fn run(
         self,
         programs: &Programs,
+        options: &Options,
         report: &mut Report,
         track: &mut Track<'_>,
     ) -> Result<Vec<Found>, Error> {
@@ -87,21 +88,23 @@ impl Plan {
             bytes: DISK_BYTES,
             ..Settings::default()
         };
-        let peers: Vec<Value> = cases
-            .iter()
-            .map(|case| json!({ "case": named(&case.parameters), "peer": case.peer.settings() }))
-            .collect();
+        let mut peers = Vec::new();
+        for case in &cases {
+            let settings = case.peer.settings(programs)?;
+            peers.push(json!({ "case": named(&case.parameters), "peer": settings }));
+        }
         let file_bytes = cases.iter().map(|case| (case.workload)(0).bytes()).max();
         let stage = Stage::up(programs, &settings)?;
         stage.make_file(FILE, FILE_SEED, file_bytes.unwrap_or_default())?;
         report.set("real_disk", json!(stage.read_back()?));
         report.set("real_cases", peers);
         report.set("real_repetitions", repetitions);
-        report.set("real_order_seed", ORDER_SEED);
-        let mut random = SplitMix64::new(ORDER_SEED);
+        report.set("order_seed", options.order_seed());
+        let mut random = SplitMix64::new(options.order_seed());
         let found = cases::run(&stage, cases, repetitions, &mut random, track)?;
         stage.down()?;
         report.raw.extend(found.iter().flat_map(Found::raw));
+        report.notes.push(cases::disturbance(found.iter().flat_map(Found::others)));
         Ok(found)
     }
 }
