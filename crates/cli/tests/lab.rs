@@ -158,6 +158,17 @@ fn status_can_be_watched() {
 }
 
 #[test]
+fn a_disk_is_as_well_in_another_network_namespace() {
+    skip_unless_possible!();
+    let disk = Up::new("network", &[]);
+    let status = Command::new("unshare")
+        .args(["--net", env!("CARGO_BIN_EXE_forebay"), "lab", "disk", "status", &disk.name])
+        .output()
+        .unwrap();
+    assert!(status.status.success(), "{}{}", shown(&status), said(&status));
+}
+
+#[test]
 fn without_root_it_says_that_root_is_needed() {
     skip_unless_possible!();
     let disk = Up::new("root", &[]);

@@ -6,8 +6,8 @@
 
 use std::io::{ErrorKind, Result as IoResult};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -68,11 +68,8 @@ pub(crate) fn tell(places: &Places, command: Command) -> Result<Vec<u8>, Error> 
 }
 
 fn exchange(places: &Places, command: Command) -> IoResult<Vec<u8>> {
-    static ASKED: AtomicU64 = AtomicU64::new(0);
-    let count = ASKED.fetch_add(1, Ordering::Relaxed);
-    // An answer needs an address. One without a file leaves nothing behind, however this ends.
-    let name = format!("{}.{}.{count}", places.directory.display(), std::process::id());
-    let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    let asker = Asker::new(places)?;
+    let socket = &asker.socket;
     socket.set_read_timeout(Some(ANSWER_MAX))?;
     socket.set_write_timeout(Some(ANSWER_MAX))?;
     socket.connect(places.control())?;
@@ -81,6 +78,34 @@ fn exchange(places: &Places, command: Command) -> IoResult<Vec<u8>> {
     let length = socket.recv(&mut answer)?;
     answer.truncate(length);
     Ok(answer)
+}
+
+/// Where an answer comes to, for as long as it is waited for. A file, since addresses without one
+/// end at the border of a network namespace.
+struct Asker {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl Asker {
+    fn new(places: &Places) -> IoResult<Self> {
+        static ASKED: AtomicU64 = AtomicU64::new(0);
+        let count = ASKED.fetch_add(1, Ordering::Relaxed);
+        // Beside the disk's directory, which has to be empty when it is removed; no disk's name
+        // begins like this.
+        let name = format!(".{}.{}.{count}", places.name(), std::process::id());
+        let path = places.directory.with_file_name(name);
+        // A process that was killed may have left it.
+        let _ = std::fs::remove_file(&path);
+        Ok(Self { socket: UnixDatagram::bind(&path)?, path })
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        // One that stays does not matter.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 /// The daemon's end.
@@ -106,7 +131,8 @@ impl Control {
         while let Ok((length, asker)) = self.socket.recv_from(&mut word) {
             // What nobody says gets no answer.
             let Some(command) = Command::parse(&word[..length]) else { continue };
-            let _ = self.socket.send_to_addr(&carry_out(command), &asker);
+            let Some(path) = asker.as_pathname() else { continue };
+            let _ = self.socket.send_to(&carry_out(command), path);
         }
     }
 }
