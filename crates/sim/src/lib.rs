@@ -42,4 +42,4 @@ pub use outcome::{Application, Latency, NodeOutcome, Outcome};
 pub use replay::Pace;
 pub use scenario::{Invalid, Scenario};
 pub use selector::{Automatic, Choice, device_profile};
-pub use simulation::{Answer, Arrival, Made, Progress, Simulation, run};
+pub use simulation::{Answer, Arrival, Class, Made, Progress, Simulation, run};

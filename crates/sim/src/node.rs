@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use forebay_device::SplitMix64;
-use forebay_sched::sharing::{AtLimit, ClassShare, Discipline, Rate, Share, SharingSettings};
+use forebay_sched::sharing::{Discipline, SharingSettings};
 use forebay_sched::{
     Batch, Bypass, ClassOptions, Limits, PolicyName, PolicySettings, RequestId, Room, Scheduler,
     SchedulerOptions, build, source,
@@ -229,12 +229,9 @@ impl Node {
             return;
         }
         for application in applications {
-            let (weight, limit) = application.share();
-            let bytes = limit.map(|limit| Rate::bytes(limit.per_second()));
-            let share = Share { weight, bytes, at_limit: AtLimit::Wait, ..Share::default() };
-            let share = ClassShare { share, ..ClassShare::default() };
+            let (class, share) = (application.class, application.share());
             // An application too many shares with others that have no place of their own.
-            _ = self.scheduler.configure_class(Timestamp(0), application.class, share);
+            _ = self.scheduler.configure_class(Timestamp(0), class, share);
         }
     }
 

@@ -3,10 +3,11 @@
 use alloc::string::ToString as _;
 use alloc::vec::Vec;
 
+use forebay_sched::sharing::ClassShare;
 use forebay_sched::{Access, Request};
 use forebay_select::Auto;
 use forebay_trace::{Adjustment, Recorded};
-use forebay_units::{Bytes, Timestamp};
+use forebay_units::{Bytes, ClassId, Timestamp};
 
 use crate::outcome::Outcome;
 use crate::replay::Pace;
@@ -64,6 +65,17 @@ pub struct Answer {
     pub moved: Bytes,
     /// Whether some of it failed.
     pub is_failed: bool,
+}
+
+/// An application, which is a class to schedulers that share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class<'a> {
+    /// What its requests say.
+    pub id: ClassId,
+    /// The job's name, with a number if there are several applications; `class-N` in a record.
+    pub name: &'a str,
+    /// Its part as the job says it; for a record, before any [`Simulation::adjust`].
+    pub share: ClassShare,
 }
 
 /// A simulation that runs.
@@ -180,6 +192,15 @@ impl Simulation {
     /// What clients have asked for, in the order in which they did; empty unless it is being watched.
     pub fn requests(&self) -> &[Made] {
         self.world.made.as_deref().unwrap_or_default()
+    }
+
+    /// All applications, in the order of [`Outcome::applications`].
+    pub fn classes(&self) -> impl Iterator<Item = Class<'_>> {
+        self.workload.applications.iter().map(|application| Class {
+            id: application.class,
+            name: &application.name,
+            share: application.share(),
+        })
     }
 
     /// Changes how schedulers share, at a moment: what a record tells of its classes. It is for

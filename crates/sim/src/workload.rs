@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use forebay_device::SplitMix64;
 use forebay_sched::Access;
+use forebay_sched::sharing::{AtLimit, ClassShare, Rate, Share};
 use forebay_trace::Recorded;
 use forebay_units::{ByteRange, Bytes, ClassId, FileIndex, Nanos, Offset, Timestamp};
 
@@ -134,8 +135,11 @@ impl Workload {
 
 impl Application {
     /// Its weight, and the most bytes that it moves in a second.
-    pub(crate) fn share(&self) -> (u32, Option<forebay_device::Rate>) {
-        self.job.as_ref().map_or((1, None), |job| (job.weight, job.limit))
+    pub(crate) fn share(&self) -> ClassShare {
+        let (weight, limit) = self.job.as_ref().map_or((1, None), |job| (job.weight, job.limit));
+        let bytes = limit.map(|limit| Rate::bytes(limit.per_second()));
+        let share = Share { weight, bytes, at_limit: AtLimit::Wait, ..Share::default() };
+        ClassShare { share, ..ClassShare::default() }
     }
 
     /// The request of that number of a client, unless it has made all of its requests.

@@ -1,10 +1,13 @@
 //! What holds in every simulation: nothing is lost, and the same seed gives the same outcome.
 
 use forebay_device::SplitMix64;
+use forebay_sched::sharing::{
+    ClassShare, Discipline, Share, SharingSettings, TwinsSettings, WindowIdle,
+};
 use forebay_sched::{Access, GuardMode, PolicyName, Request};
 use forebay_sim::scenario::{Faults, FileUse, Forwarder, Job, Operation, Order, Sharing};
 use forebay_sim::{Outcome, Pace, Scenario, Simulation, run};
-use forebay_trace::Recorded;
+use forebay_trace::{Adjustment, Recorded};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
 
 /// Some scenario: every number makes another one.
@@ -309,6 +312,56 @@ fn jobs_share_by_weight_and_within_limits() {
         let rate = limited.applications[0].bytes_per_second;
         assert!((18e6..=20.2e6).contains(&rate), "{sharing:?}: {rate}");
     }
+}
+
+#[test]
+fn what_a_record_tells_of_its_classes_can_be_carried_over() {
+    let one = |number: u32| Recorded {
+        at: Timestamp(0),
+        request: Request {
+            tag: 0,
+            client: ClientId(number),
+            class: ClassId(number % 2),
+            file: FileIndex(number % 2),
+            access: Access::Read,
+            range: ByteRange::new(Offset(u64::from(number / 2) << 14), Bytes::kib(16)),
+        },
+        after: None,
+        think: Nanos::ZERO,
+        moved: None,
+        latency: None,
+    };
+    let record: Vec<Recorded> = (0..4000).map(one).collect();
+    let completions = |adjustments: &[(u64, Adjustment)]| -> Vec<u64> {
+        let mut scenario = Scenario { name: "classes".into(), ..Scenario::default() };
+        scenario.scheduler.sharing = Sharing::Sfq;
+        scenario.servers.device = forebay_device::PROFILES[5];
+        let mut simulation =
+            Simulation::replay(&scenario, &record, Pace::Open, PolicyName::To, 1).unwrap();
+        for (at, adjustment) in adjustments {
+            simulation.adjust(Timestamp(*at), *adjustment);
+        }
+        let outcome = simulation.finish();
+        assert_eq!(outcome.requests, 4000);
+        outcome.applications.iter().map(|one| one.completion_ns).collect()
+    };
+    let ratio = |times: &[u64]| times[0] as f64 / times[1] as f64;
+    let alike = completions(&[]);
+    assert!((0.95..1.05).contains(&ratio(&alike)), "{alike:?}");
+    let heavy =
+        ClassShare { share: Share { weight: 3, ..Share::default() }, ..ClassShare::default() };
+    let weighted = completions(&[(0, Adjustment::Class(ClassId(1), Some(heavy)))]);
+    assert!((1.3..1.6).contains(&ratio(&weighted)), "{weighted:?}");
+    let late = completions(&[(alike[0] * 3 / 4, Adjustment::Class(ClassId(1), Some(heavy)))]);
+    assert!(ratio(&late) > 1.02 && ratio(&late) < ratio(&weighted), "{late:?}");
+    // Windows of TWINS as long as all of it takes: first one class, then the other.
+    let window = Nanos(alike[0]);
+    let start = Timestamp(0);
+    let twins = TwinsSettings { window, targets: 2, shift: 0, start, idle: WindowIdle::Strict };
+    let discipline = Discipline::Twins(twins);
+    let sharing = SharingSettings { discipline, ..SharingSettings::default() };
+    let windows = completions(&[(0, Adjustment::Sharing(sharing))]);
+    assert!(windows[0] < alike[0] * 11 / 20 && windows[1] > alike[0], "{windows:?}");
 }
 
 #[test]

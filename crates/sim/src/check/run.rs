@@ -301,7 +301,8 @@ impl Run {
             let longest =
                 round.map(|round| round + limits.wait_max + self.setup.settings.aioli.hold_max);
             if until <= now || longest.is_some_and(|longest| until - now > longest) {
-                let text = format!("at {} ns it waits until {} ns, {longest:?} at most", now.0, until.0);
+                let text =
+                    format!("at {} ns it waits until {} ns, {longest:?} at most", now.0, until.0);
                 self.say(Promise::Wait, text);
             }
             let until = until.max(now);
