@@ -67,7 +67,7 @@ enum What {
 #[derive(Debug, Subcommand)]
 enum DiskCommand {
     /// Set up a disk, mounted and empty
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     /// Take a disk down, or what a crash has left of it
     Down(DownArgs),
     /// Say what disks there are, what each is, and what it has done
@@ -200,7 +200,7 @@ struct CheckArgs {
 pub(crate) fn lab(args: LabArgs) -> Result<ExitCode, Failure> {
     let What::Disk(command) = args.what;
     match command {
-        DiskCommand::Up(args) => up(args),
+        DiskCommand::Up(args) => up(*args),
         DiskCommand::Down(args) => down(&args),
         DiskCommand::Status(args) => status(&args),
         DiskCommand::Check(args) => check_disk(&args),
