@@ -3,7 +3,7 @@
 use forebay_controller::Snapshot;
 use forebay_sched::ClassStats;
 use forebay_select::{ArmReport, FEATURES, Switch, Why};
-use forebay_stats::{Account, ClassAccount, Histogram, Ranked};
+use forebay_stats::{Account, ClassAccount, Histogram, Ranked, Shared};
 use forebay_units::{Nanos, Timestamp};
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ pub(crate) fn text(of: &Snapshot, policy: &str, why: Option<&Why>) -> String {
         all["classes"] = of.classes.iter().map(class).collect();
     }
     if let Some(accounts) = &of.accounts {
-        let class = |row: &Ranked<ClassAccount>| class_account(&row.account, of.taken);
+        let class = |row: &Ranked<Shared<ClassAccount>>| class_account(&row.account, of.taken);
         all["accounts_by_class"] = rows(&accounts.classes.rows, class);
         all["accounts_of_other_classes"] = class_account(&accounts.classes.other, of.taken);
         all["accounts_by_file"] = rows(&accounts.files.rows, |row| account(&row.account));

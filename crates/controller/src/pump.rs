@@ -19,6 +19,8 @@
 //! the next call takes it along, and learns from the processor's ticks when it was. So a request that
 //! comes alone costs one turn under the lock, not two. That nothing waits is said under the lock and
 //! read after publishing, so again one of both sides sees the other.
+//! How long such a turn took is not learned, and need not be: that matters once others leave something,
+//! which waits in the queue, and while something waits no loop rests.
 
 use core::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -259,16 +261,15 @@ impl Controller {
     /// Lets go of the lock, and tells those who sleep what has changed for them.
     pub(crate) fn unlock(&self, mut locked: Held<'_, Locked>, active: &mut Active) {
         let shared = &*self.shared;
-        let wanted = locked.wanted.take();
-        if let Some(detail) = wanted {
+        let published = locked.wanted.take().map(|detail| {
             let now = locked.now(shared);
-            shared.published.set(locked.snapshot(now, detail));
-        }
+            shared.published.set(locked.snapshot(now, detail))
+        });
         locked.note_urgency(shared);
         locked.exchange_blocks();
         let is_quiet = shared.quiet_wanted.load(Ordering::SeqCst) > 0 && locked.is_quiet();
         drop(locked);
-        if wanted.is_some() {
+        if published.is_some() {
             shared.published.announce();
         }
         if is_quiet {

@@ -156,9 +156,10 @@ impl Default for ClassAccount {
 }
 
 impl ClassAccount {
-    pub(crate) fn set_waiting(&mut self, (count, oldest): (u64, Timestamp)) {
-        self.waiting = count;
-        self.oldest_waiting = (count > 0).then_some(oldest);
+    /// So many requests wait beside those that it was told of already, the oldest since then.
+    pub(crate) fn add_waiting(&mut self, count: u64, oldest: Timestamp) {
+        self.waiting += count;
+        self.oldest_waiting = Some(self.oldest_waiting.map_or(oldest, |known| known.min(oldest)));
     }
 }
 

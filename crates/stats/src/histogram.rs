@@ -39,12 +39,15 @@ impl Default for Histogram {
 pub(crate) struct Sample {
     duration: Nanos,
     bucket: usize,
+    /// The bit of the bucket's octave.
+    octave: u32,
 }
 
 impl Sample {
     #[inline]
     pub(crate) fn new(duration: Nanos) -> Self {
-        Self { duration, bucket: bucket_of(duration) }
+        let bucket = bucket_of(duration);
+        Self { duration, bucket, octave: 1 << (bucket / SUB_COUNT) }
     }
 }
 
@@ -86,11 +89,9 @@ impl Histogram {
     #[inline]
     pub(crate) fn add(&mut self, sample: Sample) {
         self.buckets[sample.bucket] += 1;
-        self.octaves |= 1 << (sample.bucket / SUB_COUNT);
+        self.octaves |= sample.octave;
         self.sum += sample.duration;
-        if sample.duration > self.max {
-            self.max = sample.duration;
-        }
+        self.max = self.max.max(sample.duration);
     }
 
     /// Adds everything that another histogram has seen.

@@ -18,9 +18,11 @@ extern crate alloc;
 mod account;
 mod histogram;
 mod ledger;
+mod shared;
 mod top;
 
 pub use account::{Account, ClassAccount, Flow};
 pub use histogram::Histogram;
 pub use ledger::{Ledger, LedgerOptions, REQUEST_WEIGHT, Route, Served, Snapshot, Waiting};
+pub use shared::Shared;
 pub use top::{Ranked, Ranking, Row, Top};

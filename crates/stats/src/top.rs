@@ -16,14 +16,15 @@
 //! - `error ≤` the lightest row `≤ N / k`, but for keys that were [forgotten](Top::forget);
 //! - every key whose true weight exceeds the lightest row, so every one above N / k, has a row.
 
-use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use alloc::collections::binary_heap::PeekMut;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use crate::shared::{Kept, Shared};
+
 /// What a row keeps beside its weight.
-pub trait Row: Default {
+pub trait Row: Clone + Default {
     /// Adds everything that `other` holds.
     fn absorb(&mut self, other: &Self);
     /// Holds nothing again; keeps its memory.
@@ -71,6 +72,11 @@ pub struct Ranking<V> {
 }
 
 impl<V> Ranking<V> {
+    fn new(mut rows: Vec<Ranked<V>>, other: V, weight: u64) -> Self {
+        rows.sort_unstable_by_key(|row| (Reverse(row.certain_weight()), row.key));
+        Self { rows, other, weight }
+    }
+
     /// Whose rows there are, heaviest first.
     pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
         self.rows.iter().map(|row| row.key)
@@ -79,9 +85,9 @@ impl<V> Ranking<V> {
 
 /// The heaviest keys of a stream.
 #[derive(Clone, Debug)]
-pub struct Top<V> {
+pub struct Top<V: Row> {
     rows_max: usize,
-    rows: Vec<Ranked<Box<V>>>,
+    rows: Vec<Ranked<Kept<V>>>,
     /// Open addressing: a row's index plus one, 0 where nothing is. Never more than half full.
     places: Vec<u32>,
     /// Outdated weights with their rows, lightest first.
@@ -120,17 +126,19 @@ impl<V: Row> Top<V> {
         }
         let row = &mut self.rows[self.recent];
         row.weight = row.weight.saturating_add(weight);
-        &mut row.account
+        row.account.get_mut()
     }
 
     /// The account to note something without weight in: the key's, if it has a row or one is free, else *other*.
     #[inline]
     pub fn note(&mut self, key: u64) -> &mut V {
-        match self.find(key) {
-            Some(row) => &mut self.rows[row].account,
+        let is_recent = self.rows.get(self.recent).is_some_and(|row| row.key == key);
+        let found = if is_recent { Some(self.recent) } else { self.find(key) };
+        match found {
+            Some(row) => self.rows[row].account.get_mut(),
             None if self.rows.len() < self.rows_max => {
                 let row = self.admit(key);
-                &mut self.rows[row].account
+                self.rows[row].account.get_mut()
             }
             None => &mut self.other,
         }
@@ -142,14 +150,13 @@ impl<V: Row> Top<V> {
         if let Some(row) = self.find(key) {
             let row = &mut self.rows[row];
             row.error = row.weight;
-            self.other.absorb(&row.account);
-            row.account.clear();
+            row.account.move_to(&mut self.other);
         }
     }
 
     /// Which row a key has.
     #[inline]
-    pub(crate) fn find(&self, key: u64) -> Option<usize> {
+    fn find(&self, key: u64) -> Option<usize> {
         if self.places.is_empty() {
             return None;
         }
@@ -164,31 +171,25 @@ impl<V: Row> Top<V> {
         }
     }
 
-    pub(crate) fn rows_count(&self) -> usize {
-        self.rows.len()
+    /// All rows, heaviest first, as they are now. Nothing of an account is copied: the row and the
+    /// ranking have it together until the row changes.
+    pub fn share(&mut self) -> Ranking<Shared<V>> {
+        let read = |row: &mut Ranked<Kept<V>>| {
+            let Ranked { key, weight, error, ref mut account } = *row;
+            Ranked { key, weight, error, account: account.lend() }
+        };
+        let rows = self.rows.iter_mut().map(read).collect();
+        Ranking::new(rows, Shared::new(self.other.clone()), self.weight)
     }
 
-    /// All rows, heaviest first; `adjust` sees each account with the row's index in [`find`](Self::find)'s sense.
-    pub(crate) fn ranking_with(&self, mut adjust: impl FnMut(usize, &mut V)) -> Ranking<V>
-    where
-        V: Clone,
-    {
-        let copied = self.rows.iter().enumerate().map(|(index, row)| {
-            let mut account = V::clone(&row.account);
-            adjust(index, &mut account);
-            Ranked { key: row.key, weight: row.weight, error: row.error, account }
-        });
-        let mut rows: Vec<_> = copied.collect();
-        rows.sort_by_key(|row| (Reverse(row.certain_weight()), row.key));
-        Ranking { rows, other: self.other.clone(), weight: self.weight }
-    }
-
-    /// All rows, heaviest first.
-    pub fn ranking(&self) -> Ranking<V>
-    where
-        V: Clone,
-    {
-        self.ranking_with(|_, _| {})
+    /// All rows, heaviest first, copied.
+    pub fn ranking(&self) -> Ranking<V> {
+        let read = |row: &Ranked<Kept<V>>| {
+            let Ranked { key, weight, error, ref account } = *row;
+            Ranked { key, weight, error, account: account.copy() }
+        };
+        let rows = self.rows.iter().map(read).collect();
+        Ranking::new(rows, self.other.clone(), self.weight)
     }
 
     /// Gives a key that has none a row.
@@ -198,7 +199,7 @@ impl<V: Row> Top<V> {
             return self.take_over(key);
         }
         let row = self.rows.len();
-        self.rows.push(Ranked { key, weight: 0, error: 0, account: Box::default() });
+        self.rows.push(Ranked { key, weight: 0, error: 0, account: Kept::default() });
         self.lightest.push(Reverse((0, row as u32)));
         if self.rows.len() * 2 > self.places.len() {
             self.places = alloc::vec![0; (self.rows.len() * 4).next_power_of_two()];
@@ -215,8 +216,7 @@ impl<V: Row> Top<V> {
         self.unplace(row);
         let taken = &mut self.rows[row];
         (taken.key, taken.error) = (key, taken.weight);
-        self.other.absorb(&taken.account);
-        taken.account.clear();
+        taken.account.move_to(&mut self.other);
         self.place(row);
         row
     }

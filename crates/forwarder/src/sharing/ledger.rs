@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use forebay_stats::{Account, ClassAccount, Histogram, Ranking, Row, Snapshot};
+use forebay_stats::{Account, ClassAccount, Histogram, Ranking, Row, Shared, Snapshot};
 use forebay_units::{ClassId, Timestamp};
 
 use super::classes::Classes;
@@ -45,7 +45,7 @@ impl Names {
 
 /// The classes of a snapshot, heaviest first.
 pub(crate) fn classes(
-    ranking: &Ranking<ClassAccount>,
+    ranking: &Ranking<Shared<ClassAccount>>,
     classes: &Classes,
     names: &Names,
     now: Timestamp,
