@@ -77,7 +77,7 @@ pub(crate) static LIBRARY: Library = Library {
 pub(crate) struct Library {
     /// With how many were ever added.
     pub(crate) intake: Counted<Intake>,
-    /// With how many were ever released by others than the library's thread.
+    /// With how many were ever released by others than the library's thread, or cancelled.
     pub(crate) given: Counted<Given>,
     /// With how many have left it.
     pub(crate) queue: Counted<Option<Queue>>,
@@ -250,10 +250,7 @@ impl Library {
         given.released.push((ticket, *name));
         // The library's thread looks by itself when it returns from its call-back.
         if !caller::is_calling_back() {
-            let count = self.given.count.load(Ordering::Relaxed);
-            self.given.count.store(count + 1, Ordering::SeqCst);
-            drop(given);
-            self.wake(UNTIL_ANYTHING);
+            self.count_change(given);
         }
         Ok(())
     }
@@ -266,11 +263,15 @@ impl Library {
         let mut queue = self.queue.lock();
         let queue = queue.as_mut().ok_or(Failure::NotRunning)?;
         self.bring_up_to_date(queue)?;
-        if queue.cancel(name)? {
+        let is_cancelled = queue.cancel(name)?;
+        let given = self.given.lock();
+        if is_cancelled {
             self.queue.count.store(queue.left(), Ordering::SeqCst);
+            // Those that were ordered behind it may go, and there is a place in the queue.
+            self.count_change(given);
             return Ok(());
         }
-        let is_given = self.given.lock().requests.find(name).is_some();
+        let is_given = given.requests.find(name).is_some();
         Err(if is_given { Failure::InFlight } else { Failure::Unknown })
     }
 
@@ -339,6 +340,14 @@ impl Library {
         }
         queue.admit_arrivals()?;
         Ok(Seen { added: queue.added(), released })
+    }
+
+    /// The library's thread is to look, if anything waits: a request was released or cancelled.
+    fn count_change(&self, given: MutexGuard<'_, Given>) {
+        let count = self.given.count.load(Ordering::Relaxed);
+        self.given.count.store(count + 1, Ordering::SeqCst);
+        drop(given);
+        self.wake(UNTIL_ANYTHING);
     }
 
     /// Makes the library's thread look, if it sleeps until this, or less, has happened.
