@@ -22,7 +22,7 @@ use forebay_units::{Bytes, Nanos, Timestamp};
 use crate::arm::Arm;
 use crate::lane::{Lane, charge};
 use crate::policies::checked::Fault;
-use crate::policy::{Policy, Selection};
+use crate::policy::{Policy, Requests, Selection};
 use crate::request::{Accepted, Access, RequestId};
 use crate::table::{State, Table, slot_of};
 
@@ -96,7 +96,7 @@ impl ClassQueue {
         table.set_state(slot, State::InPolicy);
         self.in_policy += 1;
         let accepted = self.names.give(table, slot);
-        self.policy.add(now, &accepted);
+        self.policy.add(now, &self.names.requests(table), &accepted);
     }
 
     /// Takes a ready request into the lane.
@@ -125,7 +125,7 @@ impl ClassQueue {
             return Turn::Idle;
         }
         self.selected.clear();
-        match self.policy.select(now, &mut self.selected) {
+        match self.policy.select(now, &self.names.requests(table), &mut self.selected) {
             Selection::Batch => self.dispatch_from_policy(table, batch),
             Selection::Wait { .. } if lane > 0 => {
                 self.lane_lead_bytes = 0;
@@ -213,7 +213,8 @@ impl ClassQueue {
             self.lane.remove(&table.accepted(slot));
             return;
         }
-        let was_queued = self.policy.cancel(now, &self.names.named(table, slot));
+        let named = self.names.named(table, slot);
+        let was_queued = self.policy.cancel(now, &self.names.requests(table), &named);
         assert!(was_queued, "{} has lost a request", self.policy.name());
         self.names.take_back(table, slot);
         self.in_policy -= 1;
@@ -222,7 +223,7 @@ impl ClassQueue {
     /// Forgets everything that waits; the caller has the requests.
     pub(crate) fn clear(&mut self, table: &mut Table) {
         let mut names = Vec::new();
-        self.policy.drain(&mut names);
+        self.policy.drain(&self.names.requests(table), &mut names);
         for name in names {
             self.names.take_back(table, self.names.slot(name));
         }
@@ -241,10 +242,11 @@ impl ClassQueue {
         debug_assert_eq!(policy.queued_count(), 0, "the new policy starts empty");
         let mut old = core::mem::replace(&mut self.policy, policy);
         let mut queued = Vec::with_capacity(self.in_policy);
-        old.drain(&mut queued);
+        let held = self.names.requests(table);
+        old.drain(&held, &mut queued);
         debug_assert!(queued.is_sorted_by_key(|name| table.seq(self.names.slot(*name))));
         for name in queued {
-            self.policy.add(now, &self.names.named(table, self.names.slot(name)));
+            self.policy.add(now, &held, &self.names.named(table, self.names.slot(name)));
         }
         old
     }
@@ -307,6 +309,14 @@ impl Names {
                 let id = accepted.id.0 >> 32 << 32 | u64::from(table.name(slot));
                 Accepted { id: RequestId(id), ..accepted }
             }
+        }
+    }
+
+    /// What the policy may look up.
+    fn requests<'a>(&'a self, table: &'a Table) -> Requests<'a> {
+        match self {
+            Self::Same => Requests::new(table, None),
+            Self::Own { slots, .. } => Requests::new(table, Some(slots)),
         }
     }
 

@@ -48,7 +48,7 @@ pub use classes::{
 };
 pub use policies::checked::{Checked, CheckedSettings, Fault};
 pub use policies::{PolicyName, PolicySettings, build, source};
-pub use policy::{Limits, Policy, Selection};
+pub use policy::{Kept, Limits, Policy, Requests, Selection};
 pub use request::{Accepted, Access, Request, RequestId};
 pub use scheduler::{
     Admission, Batch, Bypass, Cancellation, Decision, FileBusy, GuardMode, Rejected, Room,

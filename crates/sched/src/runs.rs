@@ -8,14 +8,30 @@
 //! ```text
 //!   index   (queue, start, arrival) ─► run        one for all queues: an idle file costs next to nothing
 //!   run     first ─► member ─► … ─► last          member = slot of the request table, so a
-//!   member  seq, arrival, next, run               request id leads to its run in O(1)
+//!   seat    run, next                             request id leads to its run in O(1)
 //! ```
 //!
-//! `R` is what a policy notes about a run, `Q` about a queue. Runs keep their index while they
-//! grow; a policy that files runs by some key gets the old state of every run that changed.
-//! Nothing is allocated below the high-water marks of requests, runs and queues.
+//! `R` is what a policy notes about a run, `Q` about a queue. Nothing is allocated below the
+//! high-water marks of requests, runs and queues.
+//!
+//! # Bytes a queued request
+//!
+//! Where nothing merges, every request is a run. Such a run has no record: it is named by its slot,
+//! and what there is to know about it stands in the scheduler's table, which each call is given. A
+//! run gets a record, and with it another name, when a second request joins it.
+//!
+//! | with gaps everywhere | bytes |
+//! |---|---|
+//! | the scheduler's table and the guard's list | 64 + 4 |
+//! | a seat: in which run, and its neighbours in a [`RunSet`] | 8 |
+//! | an entry of the index, in leaves that are nearly full | 21 |
+//! | the policy's note, of MLF and aIOLi | 8 |
+//!
+//! Less than that would take an index without offsets, and so a miss of the cache for each comparison.
 
+mod change;
 mod index;
+mod record;
 mod run_set;
 
 use alloc::vec::Vec;
@@ -23,15 +39,16 @@ use alloc::vec::Vec;
 use forebay_units::{ByteRange, Bytes, ClassId, Direction, FileIndex, Offset, Timestamp};
 
 use crate::ordered_map::OrderedMap;
-use crate::policy::Limits;
+use crate::policy::{Limits, Requests};
 use crate::request::{Accepted, Request, RequestId};
 
 use self::index::Index;
+use self::record::{Links, Record, Seat};
 pub use self::run_set::RunSet;
 
-/// Names a run until it is taken, absorbed or emptied.
+/// Names a run until it is taken, absorbed, emptied, or given another name by [`Runs::join`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RunIndex(pub u32);
+pub struct RunIndex(u32);
 
 /// Names a queue until its file is retired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,9 +56,41 @@ pub struct QueueIndex(pub u32);
 
 const NIL: u32 = u32::MAX;
 
-/// Adjacent requests of one queue; never empty.
+/// What a policy notes about a run.
+pub trait Note: Copy + Default {
+    /// What it notes about a run of one request that nothing has joined: kept for each such request.
+    type One: Copy + Default;
+
+    /// The whole of it.
+    fn of_one(one: Self::One) -> Self;
+
+    /// What is kept of it.
+    fn one(self) -> Self::One;
+}
+
+/// No note.
+impl Note for () {
+    type One = ();
+
+    fn of_one((): ()) {}
+
+    fn one(self) {}
+}
+
+impl RunIndex {
+    /// Beside it the number of a record; without it the slot of the run's only request.
+    const RECORD: u32 = 1 << 30;
+
+    const fn record(self) -> Option<usize> {
+        if self.0 & Self::RECORD == 0 { None } else { Some((self.0 & !Self::RECORD) as usize) }
+    }
+}
+
+/// Adjacent requests of one queue, as they are at one moment; never empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<R> {
+    /// Its name at that moment.
+    pub index: RunIndex,
     /// Whose run it is.
     pub queue: QueueIndex,
     /// How many requests it has.
@@ -50,13 +99,15 @@ pub struct Run<R> {
     pub range: ByteRange,
     /// Arrival order of its oldest request.
     pub min_seq: u64,
-    /// When its oldest request arrived.
-    pub arrived: Timestamp,
     /// What the policy keeps about it.
     pub note: R,
+    /// The policy's mark.
+    pub is_marked: bool,
+    /// The key under which the policy has filed it; `None` for a run of one request that nothing has
+    /// joined, whose key follows from its note.
+    pub filed: Option<u64>,
     tie: u32,
-    first: u32,
-    last: u32,
+    links: Links,
 }
 
 impl<R> Run<R> {
@@ -87,46 +138,23 @@ pub struct Queue<Q> {
     pub note: Q,
 }
 
-/// A queued request, in the slot that its id names. What else is known about it stands in the
-/// scheduler's table; a run needs only what tells its parts apart should it be split. Packed, since
-/// at a million queued requests these are a quarter of all memory.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, packed(4))]
-struct Member {
-    seq: u64,
-    arrived: Timestamp,
-    /// The high half of the id.
-    generation: u32,
-    next: u32,
-    /// `NIL`: nothing queued in this slot.
-    run: u32,
-}
-
-impl Member {
-    const EMPTY: Self = Self { seq: 0, arrived: Timestamp(0), generation: 0, next: NIL, run: NIL };
-
-    fn id(self, slot: u32) -> RequestId {
-        RequestId(u64::from(self.generation) << 32 | u64::from(slot))
-    }
-}
-
 /// What [`Runs::join`] did.
 #[derive(Clone, Copy, Debug)]
 pub struct Joined<R> {
     /// Where the request is now.
     pub run: RunIndex,
-    /// That run before, unless it is new.
+    /// That run before, unless it is new; it may have had another name.
     pub before: Option<Run<R>>,
-    /// The run that became part of it, if the request closed a gap; its index is no longer valid.
-    pub absorbed: Option<(RunIndex, Run<R>)>,
+    /// The run that became part of it, if the request closed a gap; its name is no longer valid.
+    pub absorbed: Option<Run<R>>,
 }
 
-/// What [`Runs::remove`] left over; both parts inherit the note.
+/// What [`Runs::remove`] left over; both parts inherit note and mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
-    /// The run of the requests in front of the removed one; keeps the index.
+    /// The run of the requests in front of the removed one; keeps the name.
     pub left: Option<RunIndex>,
-    /// The run of the requests behind it; keeps the index if there is no left part.
+    /// The run of the requests behind it; keeps the name if there is no left part.
     pub right: Option<RunIndex>,
 }
 
@@ -139,12 +167,14 @@ impl Removed {
 
 /// All queued requests of a policy as runs; see the module's head.
 #[derive(Clone, Debug)]
-pub struct Runs<R, Q = ()> {
+pub struct Runs<R: Note, Q = ()> {
     limits: Limits,
-    members: Vec<Member>,
-    runs: Vec<Run<R>>,
-    /// Free runs, linked through `first`.
-    run_free: u32,
+    seats: Vec<Seat>,
+    /// By slot: the notes of runs without a record.
+    notes: Vec<R::One>,
+    records: Vec<Record<R>>,
+    /// Free records, linked through `first`.
+    record_free: u32,
     index: Index,
     queues: Vec<Queue<Q>>,
     queue_free: Vec<u32>,
@@ -163,22 +193,19 @@ fn queue_and_start(place: u128) -> (QueueIndex, Offset) {
     (QueueIndex((place >> 96) as u32), Offset((place >> 32) as u64))
 }
 
-fn slot(id: RequestId) -> usize {
-    id.0 as u32 as usize
+fn slot(id: RequestId) -> u32 {
+    id.0 as u32
 }
 
-fn generation(id: RequestId) -> u32 {
-    (id.0 >> 32) as u32
-}
-
-impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
+impl<R: Note, Q: Copy + Default> Runs<R, Q> {
     /// Nothing queued.
     pub fn new(limits: &Limits) -> Self {
         Self {
             limits: *limits,
-            members: Vec::new(),
-            runs: Vec::new(),
-            run_free: NIL,
+            seats: Vec::new(),
+            notes: Vec::new(),
+            records: Vec::new(),
+            record_free: NIL,
             index: Index::default(),
             queues: Vec::new(),
             queue_free: Vec::new(),
@@ -193,14 +220,105 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
         self.queued_count
     }
 
-    /// A run's present state. `run` must be valid.
-    pub fn run(&self, run: RunIndex) -> &Run<R> {
-        &self.runs[run.0 as usize]
+    /// A run's present state. `run` must be valid, as in all that follows.
+    pub fn run(&self, held: &Requests<'_>, run: RunIndex) -> Run<R> {
+        let Some(record) = run.record() else {
+            let seat = self.seats[run.0 as usize];
+            let seq = held.seq(run.0);
+            return Run {
+                index: run,
+                queue: self.queue_of_one(held, run.0),
+                count: 1,
+                range: held.range(run.0),
+                min_seq: seq,
+                note: R::of_one(self.notes[run.0 as usize]),
+                is_marked: seat.is_marked(),
+                filed: None,
+                tie: seq as u32,
+                links: seat.links(),
+            };
+        };
+        let record = &self.records[record];
+        Run {
+            index: run,
+            queue: record.queue,
+            count: record.count,
+            range: record.range,
+            min_seq: record.min_seq,
+            note: record.note,
+            is_marked: record.is_marked,
+            filed: Some(record.filed),
+            tie: record.tie,
+            links: record.links,
+        }
     }
 
-    /// The policy's note about a run. `run` must be valid.
-    pub fn note_mut(&mut self, run: RunIndex) -> &mut R {
-        &mut self.runs[run.0 as usize].note
+    /// What a run covers.
+    pub fn range(&self, held: &Requests<'_>, run: RunIndex) -> ByteRange {
+        run.record().map_or_else(|| held.range(run.0), |record| self.records[record].range)
+    }
+
+    /// Whose run it is.
+    pub fn queue_of_run(&self, held: &Requests<'_>, run: RunIndex) -> QueueIndex {
+        match run.record() {
+            Some(record) => self.records[record].queue,
+            None => self.queue_of_one(held, run.0),
+        }
+    }
+
+    /// Arrival order of a run's oldest request.
+    pub fn min_seq(&self, held: &Requests<'_>, run: RunIndex) -> u64 {
+        run.record().map_or_else(|| held.seq(run.0), |record| self.records[record].min_seq)
+    }
+
+    /// When a run's oldest request arrived.
+    pub fn arrived(&self, held: &Requests<'_>, run: RunIndex) -> Timestamp {
+        run.record().map_or_else(|| held.arrived(run.0), |record| self.records[record].arrived)
+    }
+
+    /// The policy's note about a run.
+    pub fn note(&self, run: RunIndex) -> R {
+        match run.record() {
+            Some(record) => self.records[record].note,
+            None => R::of_one(self.notes[run.0 as usize]),
+        }
+    }
+
+    /// Changes the policy's note about a run.
+    pub fn set_note(&mut self, run: RunIndex, note: R) {
+        match run.record() {
+            Some(record) => self.records[record].note = note,
+            None => self.notes[run.0 as usize] = note.one(),
+        }
+    }
+
+    /// The key under which the policy has filed a run, if that was noted.
+    pub fn filed(&self, run: RunIndex) -> Option<u64> {
+        run.record().map(|record| self.records[record].filed)
+    }
+
+    /// Whether the policy has marked a run.
+    pub fn is_marked(&self, run: RunIndex) -> bool {
+        match run.record() {
+            Some(record) => self.records[record].is_marked,
+            None => self.seats[run.0 as usize].is_marked(),
+        }
+    }
+
+    /// Marks a run, or takes the mark away. A new run has none.
+    pub fn mark(&mut self, run: RunIndex, is_marked: bool) {
+        match run.record() {
+            Some(record) => self.records[record].is_marked = is_marked,
+            None => self.seats[run.0 as usize].mark(is_marked),
+        }
+    }
+
+    /// Notes the key under which the policy has filed a run. A run of one request that nothing has
+    /// joined does not keep it: it must follow from the note.
+    pub fn set_filed(&mut self, run: RunIndex, key: u64) {
+        if let Some(record) = run.record() {
+            self.records[record].filed = key;
+        }
     }
 
     /// A queue's present state.
@@ -232,6 +350,16 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
         (*recent != NIL).then_some(QueueIndex(*recent))
     }
 
+    /// The queue of a request that is in one.
+    fn queue_of_one(&self, held: &Requests<'_>, slot: u32) -> QueueIndex {
+        let (file, class, direction) = held.queue_of(slot);
+        let recent = self.recent[file.0 as usize][direction as usize];
+        let is_it = self.queues.get(recent as usize).is_some_and(|queue| queue.class == class);
+        let queue =
+            if is_it { Some(recent) } else { self.queue_of.get(queue_key(file, class, direction)) };
+        QueueIndex(queue.expect("what is queued has a queue"))
+    }
+
     /// The run with the lowest start at or after `from`, of one queue.
     pub fn first_from(&self, queue: QueueIndex, from: Offset) -> Option<RunIndex> {
         let (_, run) = self.index.at_or_after(place(queue, from, 0))?;
@@ -240,8 +368,8 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
 
     /// The oldest run that starts exactly at `start`, of one queue.
     pub fn starting_at(&self, queue: QueueIndex, start: Offset) -> Option<RunIndex> {
-        let run = self.first_from(queue, start)?;
-        (self.run(run).range.start == start).then_some(run)
+        let (place, run) = self.index.at_or_after(place(queue, start, 0))?;
+        (queue_and_start(place).1 == start).then_some(RunIndex(run))
     }
 
     /// The runs of one queue by start offset, from `from` on.
@@ -250,100 +378,113 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
     }
 
     /// The run a queued request is in; `None` if `id` is not queued here.
-    pub fn find(&self, id: RequestId) -> Option<RunIndex> {
-        let member = self.members.get(slot(id))?;
-        (member.run != NIL && member.generation == generation(id)).then_some(RunIndex(member.run))
+    pub fn find(&self, held: &Requests<'_>, id: RequestId) -> Option<RunIndex> {
+        let run = self.seats.get(slot(id) as usize)?.run(slot(id))?;
+        (held.id(slot(id)) == id).then_some(run)
     }
 
     /// Adds a request: behind the run that ends where it starts, in front of the run that starts
     /// where it ends, between the two, or as a run of its own where the caps or a gap forbid that.
-    pub fn join(&mut self, accepted: &Accepted) -> Joined<R> {
+    pub fn join(&mut self, held: &Requests<'_>, accepted: &Accepted) -> Joined<R> {
         let queue = self.open_queue(&accepted.request);
-        let (before, after) = self.adjacent(queue, accepted.request.range);
-        self.seat(accepted);
+        let (before, after) = self.adjacent(held, queue, accepted.request.range);
+        let at = slot(accepted.id) as usize;
+        if at >= self.seats.len() {
+            self.seats.resize(at + 1, Seat::EMPTY);
+            self.notes.resize(at + 1, R::One::default());
+        }
+        assert!(self.seats[at].is_empty(), "a request is added once");
         self.queues[queue.0 as usize].bytes += accepted.request.range.length();
         self.queued_count += 1;
         match (before, after) {
             (None, None) => {
                 Joined { run: self.start(queue, accepted), before: None, absorbed: None }
             }
-            (Some(run), None) => self.append(run, accepted),
-            (None, Some(run)) => self.prepend(run, accepted),
+            (Some(run), None) => self.append(held, run, accepted),
+            (None, Some(run)) => self.prepend(held, run, accepted),
             (Some(run), Some(next)) => {
-                let mut joined = self.append(run, accepted);
-                joined.absorbed = Some((next, self.absorb(run, next)));
+                let mut joined = self.append(held, run, accepted);
+                joined.absorbed = Some(self.absorb(held, joined.run, next));
                 joined
             }
         }
     }
 
     /// Takes a whole run out, its requests in offset order at the end of `batch`.
-    pub fn take(&mut self, run: RunIndex, batch: &mut Vec<RequestId>) -> Run<R> {
-        let taken = *self.run(run);
+    pub fn take(
+        &mut self,
+        held: &Requests<'_>,
+        run: RunIndex,
+        batch: &mut Vec<RequestId>,
+    ) -> Run<R> {
+        let taken = self.run(held, run);
         self.index.remove(taken.place());
-        let mut at = taken.first;
-        while at != NIL {
-            let member = &mut self.members[at as usize];
-            batch.push(member.id(at));
-            member.run = NIL;
-            at = member.next;
+        let mut at = run.record().map_or(run.0, |record| self.records[record].first);
+        for _ in 0..taken.count {
+            batch.push(held.id(at));
+            at = core::mem::replace(&mut self.seats[at as usize], Seat::EMPTY).next();
         }
-        let queue = &mut self.queues[taken.queue.0 as usize];
-        queue.bytes -= taken.bytes();
+        self.queues[taken.queue.0 as usize].bytes -= taken.bytes();
         self.queued_count -= taken.count as usize;
-        self.free(run);
+        self.free(taken.queue, run);
         taken
     }
 
     /// Takes one request out of its run, which splits if that was in the middle. `request` is
     /// exactly what was joined.
-    pub fn remove(&mut self, request: &Accepted) -> Option<Removed> {
+    pub fn remove(&mut self, held: &Requests<'_>, request: &Accepted) -> Option<Removed> {
         let (id, range) = (request.id, request.request.range);
-        let run = self.find(id)?;
-        let old = *self.run(run);
-        let removed = self.members[slot(id)];
-        self.members[slot(id)].run = NIL;
+        let run = self.find(held, id)?;
+        let old = self.run(held, run);
+        let removed = core::mem::replace(&mut self.seats[slot(id) as usize], Seat::EMPTY);
         self.queued_count -= 1;
-        let queue = &mut self.queues[old.queue.0 as usize];
-        queue.bytes -= range.length();
+        self.queues[old.queue.0 as usize].bytes -= range.length();
         self.index.remove(old.place());
-        let left_last = self.previous(old.first, slot(id) as u32);
-        let (has_left, has_right) = (left_last != NIL, removed.next != NIL);
+        let Some(record) = run.record() else {
+            self.free(old.queue, run);
+            return Some(Removed { left: None, right: None });
+        };
+        let first = self.records[record].first;
+        let left_last = self.previous(first, slot(id));
+        let (has_left, has_right) = (left_last != NIL, removed.next() != NIL);
         if has_left {
-            self.members[left_last as usize].next = NIL;
+            self.seats[left_last as usize].set_next(NIL);
         }
         let left = has_left.then(|| {
-            self.relist(run, old.first, ByteRange { end: range.start, ..old.range });
+            self.relist(held, record, first, ByteRange { end: range.start, ..old.range });
             run
         });
         let right = match (has_left, has_right) {
             (_, false) => None,
-            (false, true) => Some(run),
-            (true, true) => Some(self.allocate(old)),
+            (false, true) => Some(record),
+            (true, true) => {
+                self.queues[old.queue.0 as usize].run_count += 1;
+                Some(self.allocate(self.records[record]))
+            }
         };
         if let Some(right) = right {
-            self.relist(right, removed.next, ByteRange { start: range.end, ..old.range });
+            let range = ByteRange { start: range.end, ..old.range };
+            self.relist(held, right, removed.next(), range);
         }
         if left.is_none() && right.is_none() {
-            self.free(run);
+            self.free(old.queue, run);
         }
-        Some(Removed { left, right })
+        Some(Removed { left, right: right.map(record_name) })
     }
 
     /// Takes everything out, oldest first, at the end of `into`; queues and their notes stay.
-    pub fn drain(&mut self, into: &mut Vec<RequestId>) {
+    pub fn drain(&mut self, held: &Requests<'_>, into: &mut Vec<RequestId>) {
         let start = into.len();
-        for (slot, member) in self.members.iter_mut().enumerate() {
-            if member.run != NIL {
-                into.push(member.id(slot as u32));
-                member.run = NIL;
+        for (slot, seat) in self.seats.iter_mut().enumerate() {
+            if !seat.is_empty() {
+                into.push(held.id(slot as u32));
+                *seat = Seat::EMPTY;
             }
         }
-        let members = &self.members;
-        into[start..].sort_unstable_by_key(|id| members[slot(*id)].seq);
+        into[start..].sort_unstable_by_key(|id| held.seq(slot(*id)));
         self.index.clear();
-        self.runs.clear();
-        self.run_free = NIL;
+        self.records.clear();
+        self.record_free = NIL;
         self.queued_count = 0;
         for queue in &mut self.queues {
             (queue.bytes, queue.run_count) = (Bytes::ZERO, 0);
@@ -388,177 +529,10 @@ impl<R: Copy + Default, Q: Copy + Default> Runs<R, Q> {
         self.queue_of.insert(queue_key(file, class, direction), index);
         QueueIndex(index)
     }
-
-    /// The runs that `range` can be joined to: one that ends at its start, one that starts at its end.
-    fn adjacent(
-        &self,
-        queue: QueueIndex,
-        range: ByteRange,
-    ) -> (Option<RunIndex>, Option<RunIndex>) {
-        let near = self.index.around(place(queue, range.start, 0));
-        let fits = |bytes: Bytes, count: u32| {
-            bytes <= self.limits.run_bytes_max && count <= self.limits.run_requests_max
-        };
-        let before = near.below.map(|(_, run)| RunIndex(run)).filter(|run| {
-            let run = self.run(*run);
-            run.range.end == range.start && fits(run.bytes() + range.length(), run.count + 1)
-        });
-        let after =
-            match near.at_or_above.map(|(place, run)| (queue_and_start(place).1, RunIndex(run))) {
-                Some((start, run)) if start == range.end => Some(run),
-                // Reads may overlap: the neighbour starts inside, the wanted one may come later.
-                Some((start, _)) if start < range.end => self.starting_at(queue, range.end),
-                _ => None,
-            };
-        let (bytes, count) =
-            before.map_or((Bytes::ZERO, 0), |run| (self.run(run).bytes(), self.run(run).count));
-        let both = after.filter(|run| {
-            let run = self.run(*run);
-            fits(bytes + range.length() + run.bytes(), count + 1 + run.count)
-        });
-        (before, both)
-    }
-
-    fn seat(&mut self, accepted: &Accepted) {
-        let at = slot(accepted.id);
-        if at >= self.members.len() {
-            self.members.resize(at + 1, Member::EMPTY);
-        }
-        let member = &mut self.members[at];
-        assert!(member.run == NIL, "a request is added once");
-        (member.seq, member.arrived) = (accepted.seq, accepted.arrived);
-        member.generation = generation(accepted.id);
-    }
-
-    fn start(&mut self, queue: QueueIndex, accepted: &Accepted) -> RunIndex {
-        let run = self.allocate(Run {
-            queue,
-            count: 0,
-            range: accepted.request.range,
-            min_seq: u64::MAX,
-            arrived: accepted.arrived,
-            note: R::default(),
-            tie: 0,
-            first: NIL,
-            last: NIL,
-        });
-        self.members[slot(accepted.id)].next = NIL;
-        self.relist(run, slot(accepted.id) as u32, accepted.request.range);
-        run
-    }
-
-    fn append(&mut self, run: RunIndex, accepted: &Accepted) -> Joined<R> {
-        let entry = &mut self.runs[run.0 as usize];
-        let before = *entry;
-        let at = slot(accepted.id) as u32;
-        entry.range.end = accepted.request.range.end;
-        entry.last = at;
-        entry.admit(accepted.seq, accepted.arrived);
-        let member = &mut self.members[at as usize];
-        (member.run, member.next) = (run.0, NIL);
-        self.members[before.last as usize].next = at;
-        Joined { run, before: Some(before), absorbed: None }
-    }
-
-    fn prepend(&mut self, run: RunIndex, accepted: &Accepted) -> Joined<R> {
-        let entry = &mut self.runs[run.0 as usize];
-        let before = *entry;
-        let at = slot(accepted.id) as u32;
-        entry.range.start = accepted.request.range.start;
-        entry.first = at;
-        entry.admit(accepted.seq, accepted.arrived);
-        let member = &mut self.members[at as usize];
-        (member.run, member.next) = (run.0, before.first);
-        self.index.remove(before.place());
-        self.enter(run);
-        Joined { run, before: Some(before), absorbed: None }
-    }
-
-    /// Appends the run `next` to `run` and returns what it was.
-    fn absorb(&mut self, run: RunIndex, next: RunIndex) -> Run<R> {
-        let absorbed = *self.run(next);
-        self.index.remove(absorbed.place());
-        let entry = &mut self.runs[run.0 as usize];
-        self.members[entry.last as usize].next = absorbed.first;
-        entry.last = absorbed.last;
-        entry.range.end = absorbed.range.end;
-        entry.count += absorbed.count;
-        if absorbed.min_seq < entry.min_seq {
-            (entry.min_seq, entry.arrived) = (absorbed.min_seq, absorbed.arrived);
-        }
-        let mut at = absorbed.first;
-        while at != NIL {
-            self.members[at as usize].run = run.0;
-            at = self.members[at as usize].next;
-        }
-        self.free(next);
-        absorbed
-    }
-
-    /// Makes `run` the list that begins at `first` and covers `range`, and enters it into the index.
-    fn relist(&mut self, run: RunIndex, first: u32, range: ByteRange) {
-        let entry = &mut self.runs[run.0 as usize];
-        (entry.first, entry.count, entry.min_seq, entry.range) = (first, 0, u64::MAX, range);
-        let mut at = first;
-        while at != NIL {
-            let member = &mut self.members[at as usize];
-            member.run = run.0;
-            entry.last = at;
-            entry.admit(member.seq, member.arrived);
-            at = member.next;
-        }
-        self.enter(run);
-    }
-
-    /// Enters a run into the index under its arrival, or the next free mark after 2^32 arrivals in between.
-    fn enter(&mut self, run: RunIndex) {
-        let entry = &mut self.runs[run.0 as usize];
-        entry.tie = entry.min_seq as u32;
-        while let Some(other) = self.index.insert(entry.place(), run.0) {
-            self.index.insert(entry.place(), other);
-            entry.tie = entry.tie.wrapping_add(1);
-        }
-    }
-
-    /// The member in front of `at` in the list from `first`; `NIL` if it is the first.
-    fn previous(&self, first: u32, at: u32) -> u32 {
-        let mut previous = NIL;
-        let mut here = first;
-        while here != at {
-            previous = here;
-            here = self.members[here as usize].next;
-        }
-        previous
-    }
-
-    fn allocate(&mut self, run: Run<R>) -> RunIndex {
-        self.queues[run.queue.0 as usize].run_count += 1;
-        if self.run_free == NIL {
-            self.runs.push(run);
-            return RunIndex(self.runs.len() as u32 - 1);
-        }
-        let index = self.run_free;
-        self.run_free = self.runs[index as usize].first;
-        self.runs[index as usize] = run;
-        RunIndex(index)
-    }
-
-    fn free(&mut self, run: RunIndex) {
-        let entry = &mut self.runs[run.0 as usize];
-        self.queues[entry.queue.0 as usize].run_count -= 1;
-        entry.first = self.run_free;
-        self.run_free = run.0;
-    }
 }
 
-impl<R> Run<R> {
-    /// Counts one member more.
-    fn admit(&mut self, seq: u64, arrived: Timestamp) {
-        self.count += 1;
-        if seq < self.min_seq {
-            (self.min_seq, self.arrived) = (seq, arrived);
-        }
-    }
+fn record_name(record: usize) -> RunIndex {
+    RunIndex(record as u32 | RunIndex::RECORD)
 }
 
 fn queue_key(file: FileIndex, class: ClassId, direction: Direction) -> u128 {

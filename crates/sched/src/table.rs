@@ -92,7 +92,7 @@ fn chunk() -> Box<[Record; CHUNK]> {
 }
 
 /// The slab.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     chunks: Vec<Box<[Record; CHUNK]>>,
     /// Slots that were ever used.
@@ -101,6 +101,12 @@ pub(crate) struct Table {
     tombstones: usize,
     /// By slot: what the policy calls the request. Empty without sharing.
     names: Vec<u32>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Table {
@@ -146,6 +152,37 @@ impl Table {
         *old = Record { generation: old.generation, ..record };
         self.first_free = link;
         slot
+    }
+
+    /// Enters a request that has been accepted elsewhere into the slot that its id names.
+    pub(crate) fn put(&mut self, accepted: &Accepted) {
+        let slot = slot_of(accepted.id);
+        while self.slots_count <= slot as usize {
+            if self.slots_count.is_multiple_of(CHUNK) {
+                self.chunks.push(chunk());
+            }
+            self.slots_count += 1;
+        }
+        let Accepted { id, seq, arrived, request } = *accepted;
+        let Request { tag, file, access, range, client, class } = request;
+        *self.record_mut(slot) = Record {
+            seq,
+            arrived,
+            tag,
+            range,
+            generation: (id.0 >> 32) as u32,
+            file,
+            client,
+            class,
+            access,
+            state: State::InPolicy,
+            ..Record::FREE
+        };
+    }
+
+    /// How many slots were ever used.
+    pub(crate) fn slots_count(&self) -> u32 {
+        self.slots_count as u32
     }
 
     fn record(&self, slot: u32) -> &Record {

@@ -5,8 +5,9 @@ mod model;
 
 use forebay_sched::policies::to::TimeOrder;
 use forebay_sched::{
-    Accepted, Access, Batch, Bypass, Checked, CheckedSettings, Decision, Fault, Limits, Policy,
-    PolicyName, Request, RequestId, Room, Scheduler, SchedulerOptions, Selection, build,
+    Accepted, Access, Batch, Bypass, Checked, CheckedSettings, Decision, Fault, Kept, Limits,
+    Policy, PolicyName, Request, RequestId, Requests, Room, Scheduler, SchedulerOptions, Selection,
+    build,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
 use model::{Driver, Op, ops_without_switch, settings};
@@ -83,12 +84,17 @@ impl Outside {
     }
 
     fn forget(&mut self, id: RequestId) {
-        self.held.retain(|held| held.id != id);
+        self.held.retain(|own| own.id != id);
         self.gone = Some(id);
     }
 
-    fn choose(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
-        let selection = self.order.select(now, batch);
+    fn choose(
+        &mut self,
+        now: Timestamp,
+        held: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
+        let selection = self.order.select(now, held, batch);
         batch.iter().for_each(|id| self.forget(*id));
         selection
     }
@@ -99,19 +105,24 @@ impl Policy for Outside {
         "outside"
     }
 
-    fn add(&mut self, now: Timestamp, request: &Accepted) {
+    fn add(&mut self, now: Timestamp, held: &Requests<'_>, request: &Accepted) {
         if self.is_wrong() && matches!(self.wrong, Wrong::Loses | Wrong::LosesAndLies) {
             self.lost += usize::from(self.wrong == Wrong::LosesAndLies);
             return;
         }
-        self.order.add(now, request);
+        self.order.add(now, held, request);
         self.held.push(*request);
     }
 
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        now: Timestamp,
+        held: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         self.turn = self.turn.saturating_sub(1);
         if !self.is_wrong() {
-            return self.choose(now, batch);
+            return self.choose(now, held, batch);
         }
         let unlike = |a: &Accepted, b: &Accepted| {
             (a.request.file, a.request.access) != (b.request.file, b.request.access)
@@ -120,17 +131,17 @@ impl Policy for Outside {
             Wrong::Invents => batch.push(RequestId(0xdead_0000_0001)),
             Wrong::Repeats => match self.gone {
                 Some(gone) => batch.push(gone),
-                None => return self.choose(now, batch),
+                None => return self.choose(now, held, batch),
             },
             Wrong::Duplicates => {
-                let selection = self.choose(now, batch);
+                let selection = self.choose(now, held, batch);
                 batch.extend(batch.first().copied());
                 return selection;
             }
             Wrong::Misshapes => {
-                let other = self.held.iter().find(|held| unlike(held, &self.held[0]));
+                let other = self.held.iter().find(|own| unlike(own, &self.held[0]));
                 let other = other.map(|other| other.id);
-                let selection = self.choose(now, batch);
+                let selection = self.choose(now, held, batch);
                 batch.extend(other);
                 return selection;
             }
@@ -140,21 +151,21 @@ impl Policy for Outside {
             Wrong::Idles => return Selection::Idle,
             Wrong::ChoosesNothing => {}
             Wrong::NamesAndWaits => {
-                self.choose(now, batch);
+                self.choose(now, held, batch);
                 return Selection::Wait { until: now + Nanos(1) };
             }
-            _ => return self.choose(now, batch),
+            _ => return self.choose(now, held, batch),
         }
         Selection::Batch
     }
 
-    fn cancel(&mut self, now: Timestamp, request: &Accepted) -> bool {
+    fn cancel(&mut self, now: Timestamp, held: &Requests<'_>, request: &Accepted) -> bool {
         self.forget(request.id);
-        self.order.cancel(now, request) && !(self.is_wrong() && self.wrong == Wrong::Denies)
+        self.order.cancel(now, held, request) && !(self.is_wrong() && self.wrong == Wrong::Denies)
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
-        self.order.drain(into);
+    fn drain(&mut self, held: &Requests<'_>, into: &mut Vec<RequestId>) {
+        self.order.drain(held, into);
         if self.is_wrong() && self.wrong == Wrong::Keeps {
             into.reverse();
             into.pop();
@@ -302,29 +313,37 @@ fn a_gap_and_a_batch_beyond_the_cap_are_misshapen() {
             fn name(&self) -> &'static str {
                 "all"
             }
-            fn add(&mut self, _: Timestamp, request: &Accepted) {
+            fn add(&mut self, _: Timestamp, _: &Requests<'_>, request: &Accepted) {
                 self.0.push(*request);
             }
-            fn select(&mut self, _: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+            fn select(
+                &mut self,
+                _: Timestamp,
+                _: &Requests<'_>,
+                batch: &mut Vec<RequestId>,
+            ) -> Selection {
                 batch.extend(self.0.drain(..).map(|accepted| accepted.id));
                 if batch.is_empty() { Selection::Idle } else { Selection::Batch }
             }
-            fn cancel(&mut self, _: Timestamp, _: &Accepted) -> bool {
+            fn cancel(&mut self, _: Timestamp, _: &Requests<'_>, _: &Accepted) -> bool {
                 unreachable!("nothing is cancelled here")
             }
-            fn drain(&mut self, _: &mut Vec<RequestId>) {}
+            fn drain(&mut self, _: &Requests<'_>, _: &mut Vec<RequestId>) {}
             fn queued_count(&self) -> usize {
                 self.0.len()
             }
         }
+        let mut kept = Kept::default();
         let mut policy = Checked::new(Box::new(All(Vec::new())), limits.into());
         for (seq, block) in [0, second, third].into_iter().enumerate() {
             let (id, seq) = (RequestId(seq as u64), seq as u64);
             let request = request(0, block);
-            policy.add(Timestamp(0), &Accepted { id, seq, arrived: Timestamp(0), request });
+            let accepted = Accepted { id, seq, arrived: Timestamp(0), request };
+            kept.keep(&accepted);
+            policy.add(Timestamp(0), &kept.requests(), &accepted);
         }
         let mut batch = Vec::new();
-        assert_eq!(policy.select(Timestamp(0), &mut batch), Selection::Batch);
+        assert_eq!(policy.select(Timestamp(0), &kept.requests(), &mut batch), Selection::Batch);
         assert_eq!(batch, [RequestId(0)], "TO goes on with the first");
         assert!(matches!(policy.fault(), Some(Fault::Shape(_))));
     }
@@ -341,12 +360,12 @@ impl Policy for AllAtOnce {
         "all at once"
     }
 
-    fn add(&mut self, _: Timestamp, request: &Accepted) {
+    fn add(&mut self, _: Timestamp, _: &Requests<'_>, request: &Accepted) {
         self.held.push(*request);
         self.held.sort_by_key(|held| held.request.range.start);
     }
 
-    fn select(&mut self, _: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(&mut self, _: Timestamp, _: &Requests<'_>, batch: &mut Vec<RequestId>) -> Selection {
         if self.held.is_empty() {
             return Selection::Idle;
         }
@@ -354,13 +373,13 @@ impl Policy for AllAtOnce {
         Selection::Batch
     }
 
-    fn cancel(&mut self, _: Timestamp, request: &Accepted) -> bool {
+    fn cancel(&mut self, _: Timestamp, _: &Requests<'_>, request: &Accepted) -> bool {
         let count = self.held.len();
         self.held.retain(|held| held.id != request.id);
         self.held.len() < count
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
+    fn drain(&mut self, _: &Requests<'_>, into: &mut Vec<RequestId>) {
         self.held.sort_by_key(|held| held.seq);
         into.extend(self.held.drain(..).map(|held| held.id));
     }

@@ -1,7 +1,7 @@
 //! The checks find nothing wrong with the scheduler, and something with what is wrong.
 
 use forebay_sched::request::{Accepted, RequestId};
-use forebay_sched::{GuardMode, Policy, PolicyName, Selection};
+use forebay_sched::{GuardMode, Policy, PolicyName, Requests, Selection};
 use forebay_sim::check::{Checked, Plan, Promise, check, check_policy};
 use forebay_units::Timestamp;
 
@@ -78,22 +78,27 @@ impl Policy for Youngest {
         "youngest"
     }
 
-    fn add(&mut self, _now: Timestamp, request: &Accepted) {
+    fn add(&mut self, _now: Timestamp, _: &Requests<'_>, request: &Accepted) {
         self.queue.push((request.seq, request.id));
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        _now: Timestamp,
+        _: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         let Some((_, id)) = self.queue.pop() else { return Selection::Idle };
         batch.push(id);
         Selection::Batch
     }
 
-    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
+    fn cancel(&mut self, _now: Timestamp, _: &Requests<'_>, request: &Accepted) -> bool {
         let place = self.queue.iter().position(|(_, id)| *id == request.id);
         place.map(|place| self.queue.remove(place)).is_some()
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
+    fn drain(&mut self, _: &Requests<'_>, into: &mut Vec<RequestId>) {
         self.queue.sort_unstable();
         into.extend(self.queue.drain(..).map(|(_, id)| id));
     }

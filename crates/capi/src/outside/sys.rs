@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_int, c_void};
 use std::ffi::CString;
 use std::sync::Arc;
 
-use forebay_sched::{Accepted, Policy, RequestId, Selection};
+use forebay_sched::{Accepted, Policy, RequestId, Requests, Selection};
 use forebay_units::{Bytes, FileIndex, Timestamp};
 
 use super::{NAME_BYTES_MAX, Outside, SYMBOL};
@@ -172,13 +172,18 @@ impl Policy for OutsidePolicy {
         "outside"
     }
 
-    fn add(&mut self, now: Timestamp, request: &Accepted) {
+    fn add(&mut self, now: Timestamp, _: &Requests<'_>, request: &Accepted) {
         let described = describe(request);
         // SAFETY: the policy's own function and state, called as forebay.h says; so below.
         unsafe { self.ops().add.expect(NEEDED)(self.state, now.0, &raw const described) };
     }
 
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        now: Timestamp,
+        _: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         self.chosen.resize(CHOSEN_MAX, 0);
         let (mut count, mut until) = (0_u32, 0_u64);
         let select = self.ops().select.expect(NEEDED);
@@ -209,7 +214,7 @@ impl Policy for OutsidePolicy {
         }
     }
 
-    fn cancel(&mut self, now: Timestamp, request: &Accepted) -> bool {
+    fn cancel(&mut self, now: Timestamp, _: &Requests<'_>, request: &Accepted) -> bool {
         let described = describe(request);
         // SAFETY: as in `add`.
         let answer: c_int =
@@ -217,7 +222,7 @@ impl Policy for OutsidePolicy {
         answer == 1
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
+    fn drain(&mut self, _: &Requests<'_>, into: &mut Vec<RequestId>) {
         let capacity = usize::try_from(self.count()).unwrap_or(0).min(1 << 25);
         let mut names = vec![0_u64; capacity];
         // SAFETY: `names` has room for `capacity` names.

@@ -11,8 +11,8 @@ use forebay_controller::{
     Batch, Controller, Deliver, Delivery, Error, Hint, Notice, Options, Outcome, Submission,
 };
 use forebay_sched::{
-    Accepted, Bypass, Policy, PolicyName, PolicySettings, RequestId, SchedulerOptions, Selection,
-    build,
+    Accepted, Bypass, Policy, PolicyName, PolicySettings, RequestId, Requests, SchedulerOptions,
+    Selection, build,
 };
 use forebay_units::{Nanos, Timestamp};
 
@@ -28,21 +28,26 @@ impl<F: FnMut() + Send> Policy for Watched<F> {
         self.0.name()
     }
 
-    fn add(&mut self, now: Timestamp, request: &Accepted) {
+    fn add(&mut self, now: Timestamp, held: &Requests<'_>, request: &Accepted) {
         self.1();
-        self.0.add(now, request);
+        self.0.add(now, held, request);
     }
 
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
-        self.0.select(now, batch)
+    fn select(
+        &mut self,
+        now: Timestamp,
+        held: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
+        self.0.select(now, held, batch)
     }
 
-    fn cancel(&mut self, now: Timestamp, request: &Accepted) -> bool {
-        self.0.cancel(now, request)
+    fn cancel(&mut self, now: Timestamp, held: &Requests<'_>, request: &Accepted) -> bool {
+        self.0.cancel(now, held, request)
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
-        self.0.drain(into);
+    fn drain(&mut self, held: &Requests<'_>, into: &mut Vec<RequestId>) {
+        self.0.drain(held, into);
     }
 
     fn queued_count(&self) -> usize {

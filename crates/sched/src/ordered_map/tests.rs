@@ -35,6 +35,13 @@ impl OrderedMap<u32, u32> {
     }
 }
 
+impl<K, V> OrderedMap<K, V> {
+    /// Bytes of the nodes that were ever used, not of those reserved.
+    pub(crate) fn bytes_in_use(&self) -> usize {
+        self.leaves.len() * size_of::<Leaf<K, V>>() + self.inners.len() * size_of::<Inner<K>>()
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Insert(u32),

@@ -35,64 +35,20 @@
 //! Loses when:  the device gains nothing from order (waits are then off, but not the bookkeeping), or
 //!              processes stop at every jump: each failed wait costs up to `wait_max`.
 
+mod settings;
+
 use alloc::vec::Vec;
 
 use forebay_units::{ByteRange, Bytes, FileIndex, Nanos, Offset, Timestamp};
 
 use crate::continuation::{Arrival, Continuation};
 use crate::ordered_map::OrderedMap;
-use crate::policy::{Limits, Policy, Selection};
+use crate::policy::{Limits, Policy, Requests, Selection};
 use crate::request::{Accepted, RequestId};
-use crate::runs::{Joined, QueueIndex, Removed, Run, RunIndex, RunSet, Runs};
+use crate::runs::{Joined, Note, QueueIndex, Removed, Run, RunIndex, RunSet, Runs};
 use crate::sweep::{SCAN_MAX, Sweep};
 
-/// Parameters of [`Aioli`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AioliSettings {
-    /// What a new queue's runs earn a step: from `quantum_bytes_min` on, never more than
-    /// `run_bytes_max`; by default 32 KiB as in the paper's example.
-    pub quantum_bytes: Bytes,
-    /// The least that adaptation leaves: 512 bytes to `quantum_bytes`, by default 4 KiB.
-    pub quantum_bytes_min: Bytes,
-    /// Batches of a queue before its oldest eligible run must go: 1 to 1,024, by default 16.
-    pub passes_max: u32,
-    /// Longest that a jump is held back for the queue's own batches in flight:
-    /// 0 (never) to 1 s, by default 200 ms, a little above two largest batches on a slow disk.
-    pub hold_max: Nanos,
-    /// Whether the device is kept for a file whose reader is expected back at once.
-    pub synchronous_wait: SynchronousWait,
-}
-
-/// Whether other files wait for a synchronous reader between two of its requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SynchronousWait {
-    /// Never, as in AGIOS.
-    Off,
-    /// As long as it pays, for a largest batch's worth of bytes at a time, as in aIOLi 2006, section 3.4.2.
-    On,
-}
-
-impl Default for AioliSettings {
-    fn default() -> Self {
-        Self {
-            quantum_bytes: Bytes::kib(32),
-            quantum_bytes_min: Bytes::kib(4),
-            passes_max: 16,
-            hold_max: Nanos::millis(200),
-            synchronous_wait: SynchronousWait::Off,
-        }
-    }
-}
-
-/// The longest wait that can pay, for a device on which a random request of the usual size takes
-/// `random` and a sequential one `sequential`: never more than `wait_max` nor than the seek it may save,
-/// and nothing where order gains less than a tenth.
-pub fn effective_wait(random: Nanos, sequential: Nanos, wait_max: Nanos) -> Nanos {
-    if u128::from(random.0) * 10 <= u128::from(sequential.0) * 11 {
-        return Nanos::ZERO;
-    }
-    (random - sequential).min(wait_max)
-}
+pub use self::settings::{AioliSettings, SynchronousWait, effective_wait};
 
 /// The policy aIOLi.
 ///
@@ -124,14 +80,32 @@ pub struct Aioli {
     turn: Turn,
 }
 
-/// How much the growth of the queue must reach for a run to be eligible.
+/// How much the growth of the queue must reach for a run to be eligible; eligible runs are marked.
+///
+/// A maturing run is filed under its need. One that is joined needs more, and is filed anew only when
+/// the old need is reached: arrivals at its end cost nothing.
 #[derive(Clone, Copy, Debug, Default)]
-struct Need {
-    growth: u64,
-    /// The need under which a maturing run is filed. A run that is joined needs more, and is filed
-    /// anew only when the old need is reached: arrivals at its end cost nothing.
-    filed: u64,
-    is_eligible: bool,
+struct Need(u64);
+
+impl Note for Need {
+    type One = Self;
+
+    fn of_one(one: Self) -> Self {
+        one
+    }
+
+    fn one(self) -> Self {
+        self
+    }
+}
+
+/// Under which need a maturing run is filed.
+fn filed(runs: &Runs<Need, Memory>, run: RunIndex) -> u64 {
+    runs.filed(run).unwrap_or(runs.note(run).0)
+}
+
+fn filed_before(run: &Run<Need>) -> u64 {
+    run.filed.unwrap_or(run.note.0)
 }
 
 /// What is kept about a queue, also while it is empty.
@@ -208,17 +182,20 @@ impl Aioli {
         }
     }
 
-    fn unfile(&mut self, index: RunIndex, run: &Run<Need>) {
-        match run.note.is_eligible {
-            true => self.eligible.remove(run.queue, run.min_seq, index),
-            false => self.maturing.remove(run.queue, run.note.filed, index),
+    fn unfile(&mut self, held: &Requests<'_>, run: &Run<Need>) {
+        let (runs, age) = (&mut self.runs, |runs: &Runs<_, _>, run| runs.min_seq(held, run));
+        match run.is_marked {
+            true => self.eligible.remove(runs, run, run.min_seq, age),
+            false => self.maturing.remove(runs, run, filed_before(run), filed),
         }
     }
 
     /// Files a run by what it needs.
-    fn file(&mut self, index: RunIndex, growth: u64) {
-        self.maturing.insert(self.runs.run(index).queue, growth, index);
-        *self.runs.note_mut(index) = Need { growth, filed: growth, is_eligible: false };
+    fn file(&mut self, queue: QueueIndex, index: RunIndex, growth: u64) {
+        self.maturing.insert(&mut self.runs, queue, growth, index);
+        self.runs.set_note(index, Need(growth));
+        self.runs.set_filed(index, growth);
+        self.runs.mark(index, false);
     }
 
     /// What the queue of a run has earned by now.
@@ -228,34 +205,42 @@ impl Aioli {
 
     /// What `run` has earned by now.
     fn quantum(&self, run: &Run<Need>) -> u64 {
-        self.earned(run.queue).saturating_add(run.bytes().0).saturating_sub(run.note.growth)
+        self.earned(run.queue).saturating_add(run.bytes().0).saturating_sub(run.note.0)
     }
 
     /// Files a run that a request has joined. Its quantum is the sum of its parts', so its need
     /// is what it was, plus the bytes that came, less what the absorbed run had earned.
-    fn file_joined(&mut self, joined: &Joined<Need>) {
-        let run = *self.runs.run(joined.run);
+    fn file_joined(&mut self, held: &Requests<'_>, joined: &Joined<Need>, run: &Run<Need>) {
         let earned = self.earned(run.queue);
-        let Some(before) = joined.before else {
+        let Some(before) = &joined.before else {
             let need = earned.saturating_add(run.bytes().0);
-            self.file(joined.run, need);
+            self.file(run.queue, run.index, need);
             return self.bring_forward(run.queue, need);
         };
-        let inherited = joined.absorbed.map_or(0, |(index, absorbed)| {
-            self.unfile(index, &absorbed);
+        match before.is_marked {
+            true => self.eligible.rename(&mut self.runs, before, before.min_seq, run.index),
+            false => {
+                self.maturing.rename(&mut self.runs, before, filed_before(before), run.index);
+            }
+        }
+        let inherited = joined.absorbed.map_or(0, |absorbed| {
+            self.unfile(held, &absorbed);
             self.quantum(&absorbed)
         });
         let came = (run.bytes() - before.bytes()).0;
-        let growth = before.note.growth.saturating_add(came).saturating_sub(inherited);
-        let stays = match before.note.is_eligible {
+        let growth = before.note.0.saturating_add(came).saturating_sub(inherited);
+        let stays = match before.is_marked {
             true => growth <= earned && run.min_seq == before.min_seq,
-            false => growth >= before.note.filed,
+            false => growth >= filed_before(before),
         };
         if stays {
-            self.runs.note_mut(joined.run).growth = growth;
+            self.runs.set_note(run.index, Need(growth));
         } else {
-            self.unfile(joined.run, &before);
-            self.file(joined.run, growth);
+            // Its neighbours may have changed.
+            let mut unfiled = self.runs.run(held, run.index);
+            unfiled.min_seq = before.min_seq;
+            self.unfile(held, &unfiled);
+            self.file(run.queue, run.index, growth);
         }
         if !stays || joined.absorbed.is_some() {
             self.refile(run.queue);
@@ -297,7 +282,7 @@ impl Aioli {
     }
 
     /// Makes eligible whatever has earned its size by this step.
-    fn mature(&mut self) {
+    fn mature(&mut self, held: &Requests<'_>) {
         while let Some(((_, queue), ())) =
             self.coming.first().filter(|((step, _), ())| *step <= self.step)
         {
@@ -306,14 +291,14 @@ impl Aioli {
             while let Some((need, run)) =
                 self.maturing.first(queue).filter(|(need, _)| *need <= earned)
             {
-                self.maturing.remove(queue, need, run);
-                let Run { min_seq, note, .. } = *self.runs.run(run);
-                if note.growth > earned {
-                    self.file(run, note.growth);
+                let run = self.runs.run(held, run);
+                self.maturing.remove(&mut self.runs, &run, need, filed);
+                if run.note.0 > earned {
+                    self.file(queue, run.index, run.note.0);
                     continue;
                 }
-                self.eligible.insert(queue, min_seq, run);
-                self.runs.note_mut(run).is_eligible = true;
+                self.eligible.insert(&mut self.runs, queue, run.min_seq, run.index);
+                self.runs.mark(run.index, true);
             }
             self.refile(queue);
         }
@@ -329,10 +314,7 @@ impl Aioli {
             return next;
         }
         let eligible = |from| {
-            self.runs
-                .iter_from(queue, from)
-                .take(SCAN_MAX)
-                .find(|run| self.runs.run(*run).note.is_eligible)
+            self.runs.iter_from(queue, from).take(SCAN_MAX).find(|run| self.runs.is_marked(*run))
         };
         if continuation.is_ordered() {
             return self.runs.first_from(queue, Offset(0)).unwrap_or_else(oldest);
@@ -341,8 +323,14 @@ impl Aioli {
     }
 
     /// Starts a wait if serving `run` next would be a jump that may be saved.
-    fn try_wait(&mut self, now: Timestamp, queue: QueueIndex, run: RunIndex) -> bool {
-        let start = self.runs.run(run).range.start;
+    fn try_wait(
+        &mut self,
+        now: Timestamp,
+        held: &Requests<'_>,
+        queue: QueueIndex,
+        run: RunIndex,
+    ) -> bool {
+        let start = self.runs.range(held, run).start;
         let Memory { sweep, mut continuation, .. } = self.runs.queue(queue).note;
         if continuation.continues(start) || sweep.is_oldest_due(self.settings.passes_max) {
             return false;
@@ -375,23 +363,29 @@ impl Aioli {
     }
 
     /// Sends `first` and, within what it has earned, the runs that continue it.
-    fn dispatch(&mut self, queue: QueueIndex, first: RunIndex, batch: &mut Vec<RequestId>) {
+    fn dispatch(
+        &mut self,
+        held: &Requests<'_>,
+        queue: QueueIndex,
+        first: RunIndex,
+        batch: &mut Vec<RequestId>,
+    ) {
         let oldest = self.runs.queue(queue).note.ready;
-        let quantum = self.quantum(self.runs.run(first));
+        let run = self.runs.run(held, first);
+        let quantum = self.quantum(&run);
         let room = quantum.min(self.limits.batch_bytes_max.0);
-        let mut sent = ByteRange::new(self.runs.run(first).range.start, Bytes::ZERO);
+        let mut sent = ByteRange::new(run.range.start, Bytes::ZERO);
         let (mut run_count, mut was_oldest) = (0, false);
         let mut next = Some(first);
         while let Some(index) = next {
-            let run = self.runs.take(index, batch);
-            self.unfile(index, &run);
+            let run = self.runs.take(held, index, batch);
+            self.unfile(held, &run);
             was_oldest |= oldest == Some(run.min_seq);
             sent.end = run.range.end;
             run_count += 1;
-            next = self
-                .runs
-                .starting_at(queue, sent.end)
-                .filter(|next| sent.length() + self.runs.run(*next).bytes() <= Bytes(room));
+            next = self.runs.starting_at(queue, sent.end).filter(|next| {
+                sent.length() + self.runs.range(held, *next).length() <= Bytes(room)
+            });
         }
         self.step += 1;
         let quantum_bytes = self.adapted(queue, sent.length().0, quantum, run_count);
@@ -457,16 +451,17 @@ impl Policy for Aioli {
         "aIOLi"
     }
 
-    fn add(&mut self, _now: Timestamp, request: &Accepted) {
-        let joined = self.runs.join(request);
-        let (queue, run) = (self.runs.run(joined.run).queue, self.runs.run(joined.run).range);
+    fn add(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) {
+        let joined = self.runs.join(held, request);
+        let run = self.runs.run(held, joined.run);
+        let queue = run.queue;
         let (step, usual) = (self.step, self.settings.quantum_bytes.0);
         let memory = self.runs.queue_note_mut(queue);
         if memory.growth.quantum_bytes == 0 {
             memory.growth.change(step, usual);
         }
-        let arrival = memory.continuation.arrive(request.request.range, run);
-        self.file_joined(&joined);
+        let arrival = memory.continuation.arrive(request.request.range, run.range);
+        self.file_joined(held, &joined, &run);
         if self.turn.queue == Some(queue) && arrival != Arrival::Continues {
             self.turn.kept_until = None;
         }
@@ -475,10 +470,15 @@ impl Policy for Aioli {
         }
     }
 
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        now: Timestamp,
+        held: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         self.expire_waits(now);
         if let Some(run) = self.kept_run() {
-            self.dispatch(self.runs.run(run).queue, run, batch);
+            self.dispatch(held, self.runs.queue_of_run(held, run), run, batch);
             return Selection::Batch;
         }
         if let Some(until) = self.turn.kept_until.filter(|_| self.runs.queued_count() > 0) {
@@ -488,7 +488,7 @@ impl Policy for Aioli {
             self.end_turn();
         }
         loop {
-            self.mature();
+            self.mature(held);
             let Some((_, queue)) = self.ready.first() else {
                 if let Some(((step, _), ())) = self.coming.first() {
                     self.step = step;
@@ -499,8 +499,8 @@ impl Policy for Aioli {
             };
             let queue = QueueIndex(queue);
             let run = self.candidate(queue);
-            if !self.try_wait(now, queue, run) {
-                self.dispatch(queue, run, batch);
+            if !self.try_wait(now, held, queue, run) {
+                self.dispatch(held, queue, run, batch);
                 return Selection::Batch;
             }
         }
@@ -530,14 +530,14 @@ impl Policy for Aioli {
         self.try_keep(now, queue);
     }
 
-    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
-        let Some(index) = self.runs.find(request.id) else { return false };
-        let run = *self.runs.run(index);
+    fn cancel(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) -> bool {
+        let Some(index) = self.runs.find(held, request.id) else { return false };
+        let run = self.runs.run(held, index);
         let (quantum, earned) = (self.quantum(&run), self.earned(run.queue));
-        self.unfile(index, &run);
-        for part in self.runs.remove(request).into_iter().flat_map(Removed::parts) {
-            let bytes = self.runs.run(part).bytes().0;
-            self.file(part, earned.saturating_add(bytes).saturating_sub(quantum));
+        self.unfile(held, &run);
+        for part in self.runs.remove(held, request).into_iter().flat_map(Removed::parts) {
+            let bytes = self.runs.range(held, part).length().0;
+            self.file(run.queue, part, earned.saturating_add(bytes).saturating_sub(quantum));
         }
         self.refile(run.queue);
         if self.runs.queue(run.queue).run_count == 0 {
@@ -546,8 +546,8 @@ impl Policy for Aioli {
         true
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
-        self.runs.drain(into);
+    fn drain(&mut self, held: &Requests<'_>, into: &mut Vec<RequestId>) {
+        self.runs.drain(held, into);
         self.maturing.clear();
         self.eligible.clear();
         self.coming.clear();

@@ -18,7 +18,7 @@ use core::fmt;
 use forebay_units::{Bytes, FileIndex, Nanos, Offset, Timestamp};
 
 use crate::policies::to::TimeOrder;
-use crate::policy::{Limits, Policy, Selection};
+use crate::policy::{Limits, Policy, Requests, Selection};
 use crate::request::{Accepted, Access, RequestId};
 
 /// What a policy did that none may do.
@@ -133,7 +133,7 @@ impl Checked {
     /// Takes a request off the list.
     fn take(&mut self, id: RequestId) -> Option<Accepted> {
         let place = self.held.get_mut(slot(id))?;
-        let accepted = place.take_if(|held| held.id == id)?;
+        let accepted = place.take_if(|listed| listed.id == id)?;
         self.held_count -= 1;
         Some(accepted)
     }
@@ -153,10 +153,10 @@ impl Checked {
     }
 
     /// Replaces the policy by TO, which gets everything on the list.
-    fn replace(&mut self, now: Timestamp, fault: Fault) {
+    fn replace(&mut self, now: Timestamp, held: &Requests<'_>, fault: Fault) {
         self.fault = Some(fault);
         let mut order = TimeOrder::new();
-        self.listed().iter().for_each(|accepted| order.add(now, accepted));
+        self.listed().iter().for_each(|accepted| order.add(now, held, accepted));
         self.policy = Box::new(order);
     }
 
@@ -231,7 +231,7 @@ impl Policy for Checked {
         self.policy.name()
     }
 
-    fn add(&mut self, now: Timestamp, request: &Accepted) {
+    fn add(&mut self, now: Timestamp, held: &Requests<'_>, request: &Accepted) {
         let at = slot(request.id);
         if at >= self.held.len() {
             self.held.resize(at + 1, None);
@@ -239,17 +239,22 @@ impl Policy for Checked {
         debug_assert!(self.held[at].is_none(), "a request is added once");
         self.held[at] = Some(*request);
         self.held_count += 1;
-        self.policy.add(now, request);
+        self.policy.add(now, held, request);
         if self.is_trusted()
             && let Err(fault) = self.check_count()
         {
-            self.replace(now, fault);
+            self.replace(now, held, fault);
         }
     }
 
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        now: Timestamp,
+        held: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         if self.is_trusted() {
-            let selection = self.policy.select(now, batch);
+            let selection = self.policy.select(now, held, batch);
             match self.check(now, selection, batch) {
                 Ok(()) => {
                     self.taken.clear();
@@ -261,11 +266,11 @@ impl Policy for Checked {
                 Err(fault) => {
                     batch.clear();
                     self.put_back_taken();
-                    self.replace(now, fault);
+                    self.replace(now, held, fault);
                 }
             }
         }
-        let selection = self.policy.select(now, batch);
+        let selection = self.policy.select(now, held, batch);
         for id in batch {
             self.take(*id);
         }
@@ -276,35 +281,35 @@ impl Policy for Checked {
         self.policy.complete(now, request, moved);
     }
 
-    fn cancel(&mut self, now: Timestamp, request: &Accepted) -> bool {
+    fn cancel(&mut self, now: Timestamp, held: &Requests<'_>, request: &Accepted) -> bool {
         if self.take(request.id).is_none() {
             return false;
         }
-        let was_queued = self.policy.cancel(now, request);
+        let was_queued = self.policy.cancel(now, held, request);
         if self.is_trusted() {
             let checked =
                 if was_queued { self.check_count() } else { Err(Fault::Lost(request.id)) };
             if let Err(fault) = checked {
-                self.replace(now, fault);
+                self.replace(now, held, fault);
             }
         }
         true
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
+    fn drain(&mut self, held: &Requests<'_>, into: &mut Vec<RequestId>) {
         let start = into.len();
-        self.policy.drain(into);
+        self.policy.drain(held, into);
         let listed = self.listed();
         let is_right = into[start..].iter().eq(listed.iter().map(|accepted| &accepted.id));
         if !is_right {
             into.truncate(start);
             into.extend(listed.iter().map(|accepted| accepted.id));
         }
-        self.held.iter_mut().for_each(|held| *held = None);
+        self.held.iter_mut().for_each(|listed| *listed = None);
         self.held_count = 0;
         (self.wait, self.waited) = (None, Nanos::ZERO);
         if self.is_trusted() && (!is_right || self.policy.queued_count() > 0) {
-            self.replace(Timestamp(0), Fault::Drain);
+            self.replace(Timestamp(0), held, Fault::Drain);
         }
     }
 

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use forebay_units::{Bytes, FileIndex, Offset, Timestamp};
 
-use crate::policy::{Limits, Policy, Selection};
+use crate::policy::{Limits, Policy, Requests, Selection};
 use crate::request::{Accepted, RequestId};
 use crate::runs::{QueueIndex, RunIndex, RunSet, Runs};
 use crate::sweep::Sweep;
@@ -133,11 +133,11 @@ impl Hbrr {
     }
 
     /// Moves one run to the batch and charges it.
-    fn send(&mut self, run: RunIndex, batch: &mut Vec<RequestId>) {
-        let (queue, age) = (self.runs.run(run).queue, self.runs.run(run).min_seq);
+    fn send(&mut self, held: &Requests<'_>, run: RunIndex, batch: &mut Vec<RequestId>) {
+        let taken = self.runs.take(held, run, batch);
+        let (queue, age) = (taken.queue, taken.min_seq);
         let was_oldest = self.ages.first(queue) == Some((age, run));
-        self.ages.remove(queue, age, run);
-        let taken = self.runs.take(run, batch);
+        self.ages.remove(&mut self.runs, &taken, age, |runs, run| runs.min_seq(held, run));
         let turn = self.runs.queue_note_mut(queue);
         turn.sweep.advance(taken.range, was_oldest);
         turn.left -= match self.settings.quantum {
@@ -152,26 +152,31 @@ impl Policy for Hbrr {
         "HBRR"
     }
 
-    fn add(&mut self, _now: Timestamp, request: &Accepted) {
-        let joined = self.runs.join(request);
-        let queue = self.runs.run(joined.run).queue;
-        self.ages.refile(&self.runs, &joined);
+    fn add(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) {
+        let joined = self.runs.join(held, request);
+        let queue = self.runs.queue_of_run(held, joined.run);
+        self.ages.refile(&mut self.runs, held, &joined);
         if !core::mem::replace(&mut self.runs.queue_note_mut(queue).is_active, true) {
             self.circle.push_back(queue);
         }
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        _now: Timestamp,
+        held: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         let Some(queue) = self.turn() else { return Selection::Idle };
         let first = self.candidate(queue);
         let mut room = self.batch_bytes_max;
         let mut next = Some(first);
         while let Some(run) = next {
-            let range = self.runs.run(run).range;
+            let range = self.runs.range(held, run);
             room -= range.length();
-            self.send(run, batch);
+            self.send(held, run, batch);
             next = self.runs.starting_at(queue, range.end).filter(|run| {
-                self.runs.queue(queue).note.left > 0 && self.runs.run(*run).bytes() <= room
+                self.runs.queue(queue).note.left > 0 && self.runs.range(held, *run).length() <= room
             });
         }
         if self.runs.queue(queue).run_count == 0 || self.runs.queue(queue).note.left <= 0 {
@@ -180,8 +185,8 @@ impl Policy for Hbrr {
         Selection::Batch
     }
 
-    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
-        let found = self.ages.cancel(&mut self.runs, request);
+    fn cancel(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) -> bool {
+        let found = self.ages.cancel(&mut self.runs, held, request);
         if let Some(queue) = self.runs.queue_of(&request.request)
             && found
             && self.runs.queue(queue).run_count == 0
@@ -193,8 +198,8 @@ impl Policy for Hbrr {
         found
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
-        self.runs.drain(into);
+    fn drain(&mut self, held: &Requests<'_>, into: &mut Vec<RequestId>) {
+        self.runs.drain(held, into);
         self.ages.clear();
         self.circle.clear();
         self.runs.each_queue_note(|turn| (turn.is_active, turn.has_begun) = (false, false));

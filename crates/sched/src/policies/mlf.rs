@@ -20,9 +20,9 @@ use alloc::vec::Vec;
 use forebay_units::{Bytes, FileIndex, Offset, Timestamp};
 
 use crate::ordered_map::OrderedMap;
-use crate::policy::{Limits, Policy, Selection};
+use crate::policy::{Limits, Policy, Requests, Selection};
 use crate::request::{Accepted, RequestId};
-use crate::runs::{Joined, QueueIndex, Removed, Run, RunIndex, RunSet, Runs};
+use crate::runs::{Joined, Note, QueueIndex, Removed, Run, RunIndex, RunSet, Runs};
 use crate::sweep::{SCAN_MAX, Sweep};
 
 /// How the quantum of a run grows with the visits to its queue.
@@ -32,6 +32,25 @@ pub enum MlfGrowth {
     Add(Bytes),
     /// To so many bytes at the first visit, and twofold at each after it: 4 KiB to 1 GiB.
     Double(Bytes),
+}
+
+impl MlfGrowth {
+    /// The first visit at which the quantum covers `bytes`.
+    fn eligible_from(self, earned: &Earned, bytes: Bytes) -> u64 {
+        match self {
+            Self::Add(step) => earned.since + (bytes - earned.quantum).0.div_ceil(step.0),
+            Self::Double(first) => {
+                earned.since
+                    + 1
+                    + u64::from(bytes.0.div_ceil(first.0).next_power_of_two().trailing_zeros())
+            }
+        }
+    }
+
+    /// Under which visit a maturing run is filed.
+    fn filed(self, run: &Run<Earned>) -> u64 {
+        run.filed.unwrap_or_else(|| self.eligible_from(&run.note, run.bytes()))
+    }
 }
 
 /// Parameters of [`Mlf`].
@@ -73,17 +92,28 @@ pub struct Mlf {
 /// A round of the circle, and a queue's place in it.
 type Visit = (u64, u64);
 
-/// What a run has earned: `quantum` at visit `since`.
+/// What a run has earned: `quantum` at visit `since`; runs that may go are marked.
+///
+/// A maturing run is filed under the visit from which its quantum covers it. One that is joined needs
+/// more visits, and is filed anew only at the old one: arrivals at its end cost nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Earned {
     quantum: Bytes,
     since: u64,
-    /// The visit from which the quantum covers the run.
-    eligible_from: u64,
-    /// The visit under which a maturing run is filed. A run that is joined needs more visits, and
-    /// is filed anew only at the old one: arrivals at its end cost nothing.
-    filed: u64,
-    is_eligible: bool,
+}
+
+impl Note for Earned {
+    /// The visit since which it has been there: alone, it has not earned anything before.
+    type One = u64;
+
+    fn of_one(since: u64) -> Self {
+        Self { quantum: Bytes::ZERO, since }
+    }
+
+    fn one(self) -> u64 {
+        debug_assert!(self.quantum == Bytes::ZERO, "a quantum is inherited by joining");
+        self.since
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,55 +150,63 @@ impl Mlf {
         self.here.0 + u64::from(place <= self.here.1)
     }
 
-    /// The first visit at which the quantum covers `bytes`.
-    fn eligible_from(&self, earned: &Earned, bytes: Bytes) -> u64 {
-        match self.settings.growth {
-            MlfGrowth::Add(step) => earned.since + (bytes - earned.quantum).0.div_ceil(step.0),
-            MlfGrowth::Double(first) => {
-                earned.since
-                    + 1
-                    + u64::from(bytes.0.div_ceil(first.0).next_power_of_two().trailing_zeros())
+    fn unfile(&mut self, held: &Requests<'_>, run: &Run<Earned>) {
+        let (runs, growth) = (&mut self.runs, self.settings.growth);
+        match run.is_marked {
+            true => {
+                self.eligible.remove(runs, run, run.min_seq, |runs, run| runs.min_seq(held, run));
             }
+            false => self.maturing.remove(runs, run, growth.filed(run), |runs, run| {
+                runs.filed(run).unwrap_or_else(|| growth.filed(&runs.run(held, run)))
+            }),
         }
     }
 
-    fn unfile(&mut self, index: RunIndex, run: &Run<Earned>) {
-        match run.note.is_eligible {
-            true => self.eligible.remove(run.queue, run.min_seq, index),
-            false => self.maturing.remove(run.queue, run.note.filed, index),
-        }
-    }
-
-    fn file(&mut self, index: RunIndex, earned: Earned) {
-        let run = self.runs.run(index);
-        let from = self.eligible_from(&earned, run.bytes());
-        self.maturing.insert(run.queue, from, index);
-        *self.runs.note_mut(index) =
-            Earned { eligible_from: from, filed: from, is_eligible: false, ..earned };
+    fn file(&mut self, held: &Requests<'_>, index: RunIndex, earned: Earned) {
+        let from =
+            self.settings.growth.eligible_from(&earned, self.runs.range(held, index).length());
+        let queue = self.runs.queue_of_run(held, index);
+        self.maturing.insert(&mut self.runs, queue, from, index);
+        self.runs.set_note(index, earned);
+        self.runs.set_filed(index, from);
+        self.runs.mark(index, false);
     }
 
     /// Files a run that a request has joined at visit `now`; whether that may change when the queue is due.
-    fn file_joined(&mut self, joined: &Joined<Earned>, now: u64) -> bool {
+    fn file_joined(
+        &mut self,
+        held: &Requests<'_>,
+        joined: &Joined<Earned>,
+        run: &Run<Earned>,
+        now: u64,
+    ) -> bool {
         let Some(before) = &joined.before else {
-            self.file(joined.run, Earned { since: now, ..Earned::default() });
+            self.file(held, run.index, Earned { quantum: Bytes::ZERO, since: now });
             return true;
         };
+        let growth = self.settings.growth;
+        match before.is_marked {
+            true => self.eligible.rename(&mut self.runs, before, before.min_seq, run.index),
+            false => self.maturing.rename(&mut self.runs, before, growth.filed(before), run.index),
+        }
         let mut earned = before.note;
-        if let Some((index, absorbed)) = &joined.absorbed {
-            self.unfile(*index, absorbed);
+        if let Some(absorbed) = &joined.absorbed {
+            self.unfile(held, absorbed);
             earned = self.sum(before, absorbed, now);
         }
-        let run = self.runs.run(joined.run);
-        earned.eligible_from = self.eligible_from(&earned, run.bytes());
-        let stays = match earned.is_eligible {
-            true => earned.eligible_from <= now && run.min_seq == before.min_seq,
-            false => earned.eligible_from >= earned.filed,
+        let eligible_from = growth.eligible_from(&earned, run.bytes());
+        let stays = match before.is_marked {
+            true => eligible_from <= now && run.min_seq == before.min_seq,
+            false => eligible_from >= growth.filed(before),
         };
         if stays {
-            *self.runs.note_mut(joined.run) = earned;
+            self.runs.set_note(run.index, earned);
         } else {
-            self.unfile(joined.run, before);
-            self.file(joined.run, earned);
+            // Its neighbours may have changed.
+            let mut unfiled = self.runs.run(held, run.index);
+            unfiled.min_seq = before.min_seq;
+            self.unfile(held, &unfiled);
+            self.file(held, run.index, earned);
         }
         !stays || joined.absorbed.is_some()
     }
@@ -180,7 +218,7 @@ impl Mlf {
                 let earned =
                     |of: &Earned| of.quantum + Bytes(step.0.saturating_mul(now - of.since));
                 let quantum = earned(&run.note) + earned(&absorbed.note);
-                Earned { quantum, since: now, ..run.note }
+                Earned { quantum, since: now }
             }
             MlfGrowth::Double(_) if absorbed.min_seq < run.min_seq => {
                 Earned { since: absorbed.note.since, ..run.note }
@@ -210,12 +248,12 @@ impl Mlf {
     }
 
     /// Goes on to the next visit that finds an eligible run; the oldest of them.
-    fn visit(&mut self) -> Option<(QueueIndex, RunIndex)> {
+    fn visit(&mut self, held: &Requests<'_>) -> Option<(QueueIndex, RunIndex)> {
         loop {
             let (visit, queue) = self.due.first()?;
             let queue = QueueIndex(queue);
             self.here = visit;
-            self.mature(queue, self.visits(visit.1));
+            self.mature(held, queue, self.visits(visit.1));
             match self.eligible.first(queue) {
                 Some((_, oldest)) => return Some((queue, oldest)),
                 // All that was filed under this visit has been joined since, and needs more.
@@ -225,17 +263,18 @@ impl Mlf {
     }
 
     /// Lets every run of `queue` mature whose quantum covers it at this visit.
-    fn mature(&mut self, queue: QueueIndex, visit: u64) {
+    fn mature(&mut self, held: &Requests<'_>, queue: QueueIndex, visit: u64) {
         while let Some((from, index)) =
             self.maturing.first(queue).filter(|(from, _)| *from <= visit)
         {
-            self.maturing.remove(queue, from, index);
-            let Run { min_seq, note, .. } = *self.runs.run(index);
-            if note.eligible_from > visit {
-                self.file(index, note);
+            let run = self.runs.run(held, index);
+            debug_assert_eq!(from, self.settings.growth.filed(&run));
+            self.unfile(held, &run);
+            if self.settings.growth.eligible_from(&run.note, run.bytes()) > visit {
+                self.file(held, index, run.note);
             } else {
-                self.eligible.insert(queue, min_seq, index);
-                self.runs.note_mut(index).is_eligible = true;
+                self.eligible.insert(&mut self.runs, queue, run.min_seq, index);
+                self.runs.mark(index, true);
             }
         }
     }
@@ -247,7 +286,7 @@ impl Mlf {
         }
         let eligible = |from| {
             let mut runs = self.runs.iter_from(queue, from).take(SCAN_MAX);
-            runs.find(|run| self.runs.run(*run).note.is_eligible)
+            runs.find(|run| self.runs.is_marked(*run))
         };
         eligible(sweep.position).or_else(|| eligible(Offset(0))).unwrap_or(oldest)
     }
@@ -258,52 +297,60 @@ impl Policy for Mlf {
         "MLF"
     }
 
-    fn add(&mut self, _now: Timestamp, request: &Accepted) {
-        let joined = self.runs.join(request);
-        let queue = self.runs.run(joined.run).queue;
+    fn add(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) {
+        let joined = self.runs.join(held, request);
+        let run = self.runs.run(held, joined.run);
+        let queue = run.queue;
         if self.runs.queue(queue).note.place == 0 {
             self.place_count += 1;
             self.runs.queue_note_mut(queue).place = self.place_count;
         }
         let now = self.visits(self.runs.queue(queue).note.place);
-        if !self.file_joined(&joined, now) {
+        if !self.file_joined(held, &joined, &run, now) {
             return;
         }
         let Visits { due, has_eligible, .. } = self.runs.queue(queue).note;
         match due {
             // A new run can but bring the next visit forward.
             Some((round, _)) if joined.before.is_none() => {
-                let from = now.max(self.runs.run(joined.run).note.eligible_from.saturating_sub(1));
+                let earned = self.runs.note(run.index);
+                let from = self.settings.growth.eligible_from(&earned, run.bytes());
+                let from = now.max(from.saturating_sub(1));
                 self.set_due(queue, Some(if has_eligible { round } else { round.min(from) }));
             }
             _ => self.refile(queue),
         }
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
-        let Some((queue, oldest)) = self.visit() else { return Selection::Idle };
+    fn select(
+        &mut self,
+        _now: Timestamp,
+        held: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
+        let Some((queue, oldest)) = self.visit(held) else { return Selection::Idle };
         let run = self.candidate(queue, oldest);
         let was_oldest = run == oldest;
-        let taken = self.runs.take(run, batch);
-        self.eligible.remove(queue, taken.min_seq, run);
+        let taken = self.runs.take(held, run, batch);
+        self.unfile(held, &taken);
         self.runs.queue_note_mut(queue).sweep.advance(taken.range, was_oldest);
         self.refile(queue);
         Selection::Batch
     }
 
-    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
-        let Some(index) = self.runs.find(request.id) else { return false };
-        let run = *self.runs.run(index);
-        self.unfile(index, &run);
-        for part in self.runs.remove(request).into_iter().flat_map(Removed::parts) {
-            self.file(part, run.note);
+    fn cancel(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) -> bool {
+        let Some(index) = self.runs.find(held, request.id) else { return false };
+        let run = self.runs.run(held, index);
+        self.unfile(held, &run);
+        for part in self.runs.remove(held, request).into_iter().flat_map(Removed::parts) {
+            self.file(held, part, run.note);
         }
         self.refile(run.queue);
         true
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
-        self.runs.drain(into);
+    fn drain(&mut self, held: &Requests<'_>, into: &mut Vec<RequestId>) {
+        self.runs.drain(held, into);
         self.runs.each_queue_note(|visits| (visits.due, visits.has_eligible) = (None, false));
         self.maturing.clear();
         self.eligible.clear();

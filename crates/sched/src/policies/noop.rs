@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use forebay_units::Timestamp;
 
-use crate::policy::{Policy, Selection};
+use crate::policy::{Policy, Requests, Selection};
 use crate::request::{Accepted, RequestId};
 use crate::slot_list::{SlotList, SlotLists};
 
@@ -45,21 +45,26 @@ impl Policy for Noop {
         "NOOP"
     }
 
-    fn add(&mut self, _now: Timestamp, request: &Accepted) {
+    fn add(&mut self, _now: Timestamp, _: &Requests<'_>, request: &Accepted) {
         self.lists.push(&mut self.queue, request);
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        _now: Timestamp,
+        _: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         let Some(first) = self.lists.pop(&mut self.queue) else { return Selection::Idle };
         batch.push(first);
         Selection::Batch
     }
 
-    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
+    fn cancel(&mut self, _now: Timestamp, _: &Requests<'_>, request: &Accepted) -> bool {
         self.lists.remove(&mut self.queue, request.id)
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
+    fn drain(&mut self, _: &Requests<'_>, into: &mut Vec<RequestId>) {
         let start = into.len();
         self.lists.drain(into);
         into[start..].sort_unstable_by_key(|id| self.lists.seq(*id));

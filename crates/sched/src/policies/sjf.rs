@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use forebay_units::{FileIndex, Nanos, Offset, Timestamp};
 
 use crate::ordered_map::OrderedMap;
-use crate::policy::{Limits, Policy, Selection};
+use crate::policy::{Limits, Policy, Requests, Selection};
 use crate::request::{Accepted, RequestId};
 use crate::runs::{QueueIndex, RunIndex, RunSet, Runs};
 
@@ -52,11 +52,10 @@ pub struct Sjf {
     outdated: Vec<QueueIndex>,
 }
 
-/// Under which keys a queue is filed, if it is, and when its oldest request arrived.
+/// Under which keys a queue is filed, if it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Filed {
     key: Option<(u64, u64)>,
-    arrived: Timestamp,
     is_outdated: bool,
 }
 
@@ -89,8 +88,7 @@ impl Sjf {
             let old = self.runs.queue(queue).note.key;
             let oldest = self.ages.first(queue);
             let new = oldest.map(|(seq, _)| (self.runs.queue(queue).bytes.0, seq));
-            let arrived = oldest.map_or(Timestamp(0), |(_, run)| self.runs.run(run).arrived);
-            *self.runs.queue_note_mut(queue) = Filed { key: new, arrived, is_outdated: false };
+            *self.runs.queue_note_mut(queue) = Filed { key: new, is_outdated: false };
             if old != new {
                 old.map(|key| self.by_size.remove(key));
                 new.map(|key| self.by_size.insert(key, queue.0));
@@ -103,10 +101,11 @@ impl Sjf {
         }
     }
 
-    fn next_run(&self, now: Timestamp) -> Option<RunIndex> {
-        let (_, oldest) = self.by_age.first()?;
-        if now - self.runs.queue(QueueIndex(oldest)).note.arrived >= self.settings.age_max {
-            return self.ages.first(QueueIndex(oldest)).map(|(_, run)| run);
+    fn next_run(&self, now: Timestamp, held: &Requests<'_>) -> Option<RunIndex> {
+        let (_, queue) = self.by_age.first()?;
+        let (_, oldest) = self.ages.first(QueueIndex(queue))?;
+        if now - self.runs.arrived(held, oldest) >= self.settings.age_max {
+            return Some(oldest);
         }
         let (_, smallest) = self.by_size.first()?;
         self.runs.first_from(QueueIndex(smallest), Offset(0))
@@ -118,31 +117,37 @@ impl Policy for Sjf {
         "SJF"
     }
 
-    fn add(&mut self, _now: Timestamp, request: &Accepted) {
-        let joined = self.runs.join(request);
-        self.ages.refile(&self.runs, &joined);
-        self.touch(self.runs.run(joined.run).queue);
+    fn add(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) {
+        let joined = self.runs.join(held, request);
+        self.ages.refile(&mut self.runs, held, &joined);
+        self.touch(self.runs.queue_of_run(held, joined.run));
     }
 
-    fn select(&mut self, now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        now: Timestamp,
+        held: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         self.refile();
-        let Some(run) = self.next_run(now) else { return Selection::Idle };
-        let taken = self.runs.take(run, batch);
-        self.ages.remove(taken.queue, taken.min_seq, run);
+        let Some(run) = self.next_run(now, held) else { return Selection::Idle };
+        let taken = self.runs.take(held, run, batch);
+        let age = |runs: &Runs<(), Filed>, run| runs.min_seq(held, run);
+        self.ages.remove(&mut self.runs, &taken, taken.min_seq, age);
         self.touch(taken.queue);
         Selection::Batch
     }
 
-    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
-        let found = self.ages.cancel(&mut self.runs, request);
+    fn cancel(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) -> bool {
+        let found = self.ages.cancel(&mut self.runs, held, request);
         if let Some(queue) = self.runs.queue_of(&request.request) {
             self.touch(queue);
         }
         found
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
-        self.runs.drain(into);
+    fn drain(&mut self, held: &Requests<'_>, into: &mut Vec<RequestId>) {
+        self.runs.drain(held, into);
         self.runs.each_queue_note(|note| *note = Filed::default());
         self.outdated.clear();
         self.by_size.clear();

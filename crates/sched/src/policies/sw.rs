@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use forebay_units::{ClassId, Nanos, Timestamp};
 
 use crate::ordered_map::OrderedMap;
-use crate::policy::{Policy, Selection};
+use crate::policy::{Policy, Requests, Selection};
 use crate::request::{Accepted, RequestId};
 use crate::slot_list::{SlotList, SlotLists};
 
@@ -98,7 +98,7 @@ impl Policy for Sw {
         "SW"
     }
 
-    fn add(&mut self, _now: Timestamp, request: &Accepted) {
+    fn add(&mut self, _now: Timestamp, _: &Requests<'_>, request: &Accepted) {
         let group = self.group_of(request);
         if let Some(list) = self.groups.get_mut(group) {
             match self.lists.last_seq(*list) {
@@ -114,7 +114,12 @@ impl Policy for Sw {
         self.groups.insert(group, list);
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        _now: Timestamp,
+        _: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         let late = self.late.first();
         match self.first_listed() {
             Some((key, id)) if late.is_none_or(|(other, _)| key < other) => {
@@ -129,12 +134,12 @@ impl Policy for Sw {
         Selection::Batch
     }
 
-    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
+    fn cancel(&mut self, _now: Timestamp, _: &Requests<'_>, request: &Accepted) -> bool {
         let group = self.group_of(request);
         self.late.remove((group, request.seq)).is_some() || self.unlist(group, request.id)
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
+    fn drain(&mut self, _: &Requests<'_>, into: &mut Vec<RequestId>) {
         let mut queued: Vec<(u64, RequestId)> =
             self.late.iter().map(|((_, seq), id)| (seq, id)).collect();
         let mut listed = Vec::new();
@@ -154,6 +159,7 @@ impl Policy for Sw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Kept;
     use crate::request::{Access, Request};
     use alloc::vec;
     use forebay_units::{ByteRange, Bytes, ClientId, FileIndex, Offset};
@@ -176,9 +182,11 @@ mod tests {
 
     fn order(requests: &[Accepted]) -> Vec<u64> {
         let mut sw = Sw::new(SwSettings { window: Nanos::millis(10) });
-        requests.iter().for_each(|request| sw.add(Timestamp(0), request));
+        let mut kept = Kept::default();
+        requests.iter().for_each(|request| kept.keep(request));
+        requests.iter().for_each(|request| sw.add(Timestamp(0), &kept.requests(), request));
         let mut batch = Vec::new();
-        while sw.select(Timestamp(0), &mut batch) == Selection::Batch {}
+        while sw.select(Timestamp(0), &kept.requests(), &mut batch) == Selection::Batch {}
         batch.iter().map(|id| id.0).collect()
     }
 

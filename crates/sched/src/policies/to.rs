@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use forebay_units::Timestamp;
 
-use crate::policy::{Policy, Selection};
+use crate::policy::{Policy, Requests, Selection};
 use crate::request::{Accepted, RequestId};
 use crate::seq_queue::SeqQueue;
 
@@ -38,11 +38,16 @@ impl Policy for TimeOrder {
         "TO"
     }
 
-    fn add(&mut self, _now: Timestamp, request: &Accepted) {
+    fn add(&mut self, _now: Timestamp, _: &Requests<'_>, request: &Accepted) {
         self.queue.insert(request.seq, request.id);
     }
 
-    fn select(&mut self, _now: Timestamp, batch: &mut Vec<RequestId>) -> Selection {
+    fn select(
+        &mut self,
+        _now: Timestamp,
+        _: &Requests<'_>,
+        batch: &mut Vec<RequestId>,
+    ) -> Selection {
         match self.queue.pop_first() {
             Some(first) => {
                 batch.push(first);
@@ -52,11 +57,11 @@ impl Policy for TimeOrder {
         }
     }
 
-    fn cancel(&mut self, _now: Timestamp, request: &Accepted) -> bool {
+    fn cancel(&mut self, _now: Timestamp, _: &Requests<'_>, request: &Accepted) -> bool {
         self.queue.remove(request.seq)
     }
 
-    fn drain(&mut self, into: &mut Vec<RequestId>) {
+    fn drain(&mut self, _: &Requests<'_>, into: &mut Vec<RequestId>) {
         while let Some(first) = self.queue.pop_first() {
             into.push(first);
         }

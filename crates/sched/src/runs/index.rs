@@ -118,4 +118,9 @@ impl Index {
         self.queues.iter_mut().for_each(|only| *only = Only::EMPTY);
         self.map.clear();
     }
+
+    #[cfg(test)]
+    pub(super) fn bytes_in_use(&self) -> usize {
+        self.map.bytes_in_use()
+    }
 }

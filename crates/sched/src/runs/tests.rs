@@ -1,6 +1,7 @@
 //! Tests of `runs`.
 
 use super::*;
+use crate::policy::Kept;
 use crate::request::Access;
 use alloc::vec;
 use forebay_units::ClientId;
@@ -26,22 +27,47 @@ fn limits() -> Limits {
     Limits { run_bytes_max: Bytes(32), run_requests_max: 6, ..Limits::default() }
 }
 
-fn runs_of(runs: &mut Runs<()>, of: &Accepted) -> Vec<(u64, u64, u32)> {
-    let queue = runs.queue_of(&of.request).expect("it was added");
-    let entry = |run| {
-        let run: &Run<()> = runs.run(run);
-        (run.range.start.0, run.range.end.0, run.count)
-    };
-    runs.iter_from(queue, Offset(0)).map(entry).collect()
+/// Runs, and the requests in them.
+struct Bed {
+    runs: Runs<()>,
+    kept: Kept,
+}
+
+impl Bed {
+    fn new() -> Self {
+        Self { runs: Runs::new(&limits()), kept: Kept::default() }
+    }
+
+    fn join(&mut self, request: &Accepted) -> Joined<()> {
+        self.kept.keep(request);
+        self.runs.join(&self.kept.requests(), request)
+    }
+
+    fn remove(&mut self, request: &Accepted) -> Option<Removed> {
+        self.runs.remove(&self.kept.requests(), request)
+    }
+
+    fn run(&self, run: RunIndex) -> Run<()> {
+        self.runs.run(&self.kept.requests(), run)
+    }
+
+    fn runs_of(&mut self, of: &Accepted) -> Vec<Run<()>> {
+        let queue = self.runs.queue_of(&of.request).expect("it was added");
+        self.runs.iter_from(queue, Offset(0)).map(|run| self.run(run)).collect()
+    }
+}
+
+fn covered(runs: &[Run<()>]) -> Vec<(u64, u64, u32)> {
+    runs.iter().map(|run| (run.range.start.0, run.range.end.0, run.count)).collect()
 }
 
 fn joined(requests: &[(u64, u64)]) -> Vec<(u64, u64, u32)> {
-    let mut runs = Runs::new(&limits());
+    let mut bed = Bed::new();
     let all = requests.iter().enumerate();
     let all: Vec<_> =
         all.map(|(seq, (at, n))| request(seq as u64, Access::Read, 0, *at, *n)).collect();
-    all.iter().for_each(|request| assert!(runs.join(request).run.0 < NIL));
-    runs_of(&mut runs, &all[0])
+    all.iter().for_each(|request| _ = bed.join(request));
+    covered(&bed.runs_of(&all[0]))
 }
 
 #[test]
@@ -69,38 +95,47 @@ fn runs_end_at_the_caps() {
 
 #[test]
 fn reads_and_writes_of_adjacent_ranges_stay_apart() {
-    let mut runs: Runs<()> = Runs::new(&limits());
+    let mut bed = Bed::new();
     let (a, b) = (request(0, Access::Read, 0, 0, 4), request(1, Access::Write, 0, 4, 4));
-    runs.join(&a);
-    runs.join(&b);
+    bed.join(&a);
+    bed.join(&b);
     assert_eq!(
-        (runs_of(&mut runs, &a), runs_of(&mut runs, &b)),
+        (covered(&bed.runs_of(&a)), covered(&bed.runs_of(&b))),
         (vec![(0, 4, 1)], vec![(4, 8, 1)])
     );
 }
 
 #[test]
 fn runs_that_start_together_go_by_arrival() {
-    let mut runs: Runs<()> = Runs::new(&limits());
+    let mut bed = Bed::new();
     let all = [7, 3, 5].map(|seq| request(seq, Access::Read, 0, 0, 4));
-    all.iter().for_each(|request| assert!(runs.join(request).run.0 < NIL));
-    let queue = runs.queue_of(&all[0].request).expect("it was added");
-    let seqs: Vec<u64> =
-        runs.iter_from(queue, Offset(0)).map(|run| runs.run(run).min_seq).collect();
+    all.iter().for_each(|request| _ = bed.join(request));
+    let seqs: Vec<u64> = bed.runs_of(&all[0]).iter().map(|run| run.min_seq).collect();
     assert_eq!(seqs, [3, 5, 7]);
 }
 
 #[test]
 fn taking_a_request_out_of_the_middle_splits_the_run() {
-    let mut runs: Runs<()> = Runs::new(&limits());
+    let mut bed = Bed::new();
     let all =
         [(2, 0), (0, 4), (1, 8), (3, 12)].map(|(seq, at)| request(seq, Access::Read, 0, at, 4));
-    all.iter().for_each(|request| assert!(runs.join(request).run.0 < NIL));
-    let removed = runs.remove(&all[1]).expect("it is queued");
-    let parts: Vec<_> =
-        removed.parts().map(|run| (runs.run(run).range.start.0, runs.run(run).min_seq)).collect();
+    all.iter().for_each(|request| _ = bed.join(request));
+    let removed = bed.remove(&all[1]).expect("it is queued");
+    let parts = removed.parts().map(|run| bed.run(run));
+    let parts: Vec<_> = parts.map(|run| (run.range.start.0, run.min_seq)).collect();
     assert_eq!(parts, [(0, 2), (8, 1)]);
-    assert_eq!(runs.remove(&all[1]), None);
+    assert_eq!(bed.remove(&all[1]), None);
+}
+
+#[test]
+fn what_never_merges_takes_a_seat_and_a_place_in_the_index_and_no_more() {
+    let mut bed = Bed::new();
+    for seq in 0..40_000 {
+        bed.join(&request(seq, Access::Read, (seq % 32) as u32, seq / 32 * 8, 4));
+    }
+    assert_eq!((bed.runs.records.len(), size_of::<Seat>()), (0, 8));
+    let per_run = bed.runs.index.bytes_in_use() as f64 / 40_000.0;
+    assert!(per_run < 23.0, "{per_run} bytes of index a run");
 }
 
 proptest! {
@@ -109,23 +144,23 @@ proptest! {
     fn what_joins_leaves_exactly_once_in_well_formed_runs(
         steps in proptest::collection::vec((0..4u8, 0..2u32, 0..40u64, 1..6u64), 1..200)
     ) {
-        let mut runs: Runs<()> = Runs::new(&limits());
+        let mut bed = Bed::new();
         let mut queued: Vec<Accepted> = Vec::new();
         for (seq, (what, file, start, length)) in steps.into_iter().enumerate() {
             match what {
                 0 | 1 => {
                     let request = request(seq as u64, Access::Read, file, start, length);
-                    runs.join(&request);
+                    bed.join(&request);
                     queued.push(request);
                 }
                 2 if !queued.is_empty() => {
                     let gone = queued.swap_remove(start as usize % queued.len());
-                    prop_assert!(runs.remove(&gone).is_some());
+                    prop_assert!(bed.remove(&gone).is_some());
                 }
                 _ => {
-                    let Some(found) = queued.get(start as usize).and_then(|some| runs.find(some.id)) else { continue };
-                    let (mut ids, run) = (Vec::new(), *runs.run(found));
-                    runs.take(found, &mut ids);
+                    let Some(found) = queued.get(start as usize).and_then(|some| bed.runs.find(&bed.kept.requests(), some.id)) else { continue };
+                    let (mut ids, run) = (Vec::new(), bed.run(found));
+                    bed.runs.take(&bed.kept.requests(), found, &mut ids);
                     let known = |id: &RequestId| *queued.iter().find(|one| one.id == *id).expect("it is queued");
                     let batch: Vec<Accepted> = ids.iter().map(known).collect();
                     prop_assert!(batch.is_sorted_by(|a, b| a.request.range.end == b.request.range.start));
@@ -137,18 +172,18 @@ proptest! {
                     queued.retain(|request| !batch.contains(request));
                 }
             }
-            prop_assert_eq!(runs.queued_count(), queued.len());
+            prop_assert_eq!(bed.runs.queued_count(), queued.len());
             for file in 0..2 {
                 let of_file = queued.iter().filter(|request| request.request.file == FileIndex(file));
                 let bytes: u64 = of_file.clone().map(|request| request.request.range.length().0).sum();
-                if let Some(queue) = of_file.clone().next().and_then(|any| runs.queue_of(&any.request)) {
-                    prop_assert_eq!(runs.queue(queue).bytes, Bytes(bytes));
-                    prop_assert_eq!(runs.queue(queue).run_count as usize, runs.iter_from(queue, Offset(0)).count());
+                if let Some(queue) = of_file.clone().next().and_then(|any| bed.runs.queue_of(&any.request)) {
+                    prop_assert_eq!(bed.runs.queue(queue).bytes, Bytes(bytes));
+                    prop_assert_eq!(bed.runs.queue(queue).run_count as usize, bed.runs.iter_from(queue, Offset(0)).count());
                 }
             }
         }
         let mut rest = Vec::new();
-        runs.drain(&mut rest);
+        bed.runs.drain(&bed.kept.requests(), &mut rest);
         queued.sort_unstable_by_key(|request| request.seq);
         prop_assert_eq!(rest, queued.iter().map(|request| request.id).collect::<Vec<_>>());
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 
-use forebay_sched::policy::{Policy, Selection};
+use forebay_sched::policy::{Kept, Policy, Selection};
 use forebay_sched::request::{Accepted, Access, Request, RequestId};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
 
@@ -52,23 +52,29 @@ fn accepted(seq: u64, access: Access, file: u32, start: u64, length: u64) -> Acc
 pub(crate) struct Bare<P> {
     policy: P,
     requests: HashMap<RequestId, Accepted>,
+    kept: Kept,
 }
 
 impl<P: Policy> Bare<P> {
     pub(crate) fn new(policy: P) -> Self {
-        Self { policy, requests: HashMap::new() }
+        Self { policy, requests: HashMap::new(), kept: Kept::default() }
     }
 
     pub(crate) fn add(&mut self, now: Timestamp, request: &Accepted) {
         self.requests.insert(request.id, *request);
-        self.policy.add(now, request);
+        self.kept.keep(request);
+        self.policy.add(now, &self.kept.requests(), request);
     }
 
     pub(crate) fn select(&mut self, now: Timestamp, batch: &mut Vec<Accepted>) -> Selection {
         let mut ids = Vec::new();
-        let selection = self.policy.select(now, &mut ids);
+        let selection = self.policy.select(now, &self.kept.requests(), &mut ids);
         batch.extend(ids.iter().map(|id| self.requests.remove(id).expect("it was added")));
         selection
+    }
+
+    pub(crate) fn cancel(&mut self, now: Timestamp, request: &Accepted) -> bool {
+        self.policy.cancel(now, &self.kept.requests(), request)
     }
 }
 

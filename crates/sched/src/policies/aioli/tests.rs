@@ -1,6 +1,7 @@
 //! Tests of `aioli`.
 
 use super::*;
+use crate::policy::Kept;
 use crate::request::{Access, Request, RequestId};
 use forebay_units::{ClassId, ClientId};
 
@@ -36,7 +37,9 @@ fn the_quantum_stays_in_its_range() {
         class: ClassId(0),
     };
     let request = Accepted { id: RequestId(0), seq: 0, arrived: Timestamp(0), request };
-    policy.add(Timestamp(0), &request);
+    let mut kept = Kept::default();
+    kept.keep(&request);
+    policy.add(Timestamp(0), &kept.requests(), &request);
     let queue = policy.runs.queue_of(&request.request).expect("it was added");
     for (used, quantum) in [(1, 1), (0, 1 << 20), (1 << 20, 1 << 20), (6, 10)].repeat(20) {
         let next = policy.adapted(queue, used, quantum, 1);
