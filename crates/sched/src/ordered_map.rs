@@ -348,12 +348,8 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
     /// that neighbour had room. So queues that grow side by side, each at its own end, leave full leaves
     /// behind them, not half-full ones.
     fn lean_left(&mut self, path: &Path, at: usize, key: K, value: V) -> bool {
-        let Some((parent, slot)) = self.height.checked_sub(1).map(|level| path.steps[level]) else {
-            return false;
-        };
-        if slot == 0 {
-            return false;
-        }
+        let above = self.height.checked_sub(1).map(|level| path.steps[level]);
+        let Some((parent, slot)) = above.filter(|(_, slot)| *slot > 0) else { return false };
         let left_index = self.inners[parent as usize].children[slot - 1];
         let (left, right) = pair(&mut self.leaves, left_index, path.leaf);
         let room = CAP - left.len;
