@@ -197,6 +197,16 @@ fn with_nothing_to_gain_it_begins_with_to() {
     assert_eq!(Auto::new(options(&tree)).start(), PolicyName::Sjf);
 }
 
+#[test]
+fn the_start_counts_patterns_and_not_situations() {
+    // SJF is a little better for reads, of which the training saw many; aIOLi far better for writes.
+    let mut reads = leaf(PolicyName::Sjf, &[(PolicyName::Sjf, 1.3), (PolicyName::Aioli, 1.1)]);
+    let mut writes = leaf(PolicyName::Aioli, &[(PolicyName::Sjf, 1.0), (PolicyName::Aioli, 2.0)]);
+    (reads.support, writes.support) = (1000, 1);
+    let tree = by_direction(writes, reads);
+    assert_eq!(Auto::new(options(&tree)).start(), PolicyName::Aioli);
+}
+
 /// What it says until it has nothing more to say.
 fn said(auto: &mut Auto, now: u64) -> Vec<Switch> {
     std::iter::from_fn(|| auto.decide(Timestamp(now))).take(1000).collect()
