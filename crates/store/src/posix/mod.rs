@@ -247,7 +247,7 @@ impl Store for PosixStore {
                 let mut start = |work| self.carrier.start(work);
                 match work.io.operation {
                     Operation::Read(_) if work.file.is_direct() => {
-                        self.sweeps.read_directly(work, start);
+                        self.sweeps.read_elsewhere(work, start);
                     }
                     Operation::Read(_) => {
                         let range = work.range();

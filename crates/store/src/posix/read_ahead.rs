@@ -52,7 +52,8 @@ const CONTINUED_MIN: u32 = 2;
 /// Where a file is being read, and what of it the kernel was asked for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadAhead {
-    /// The end of the furthest read of this sweep.
+    /// Where the lowest read of this sweep began, and the furthest one ended.
+    lowest: u64,
     reached: u64,
     /// What lies between these two is in the page cache or on its way there.
     given_from: u64,
@@ -73,7 +74,7 @@ pub(super) struct ReadAhead {
 impl ReadAhead {
     /// Nothing was read yet; `window_max` bytes are read ahead at most, none for 0.
     pub(super) fn new(window_max: u64) -> Self {
-        Self { window_max, ..Self::default() }
+        Self { window_max, lowest: u64::MAX, ..Self::default() }
     }
 
     /// The file is read at `range`.
@@ -85,7 +86,8 @@ impl ReadAhead {
             let (given, is_asking) = (range.start, self.is_asking);
             let began = Self { given, given_from: given, wanted: given, ..Self::default() };
             let window_max = self.window_max;
-            *self = Self { reached: range.end, window_max, is_asking, ..began };
+            let (lowest, reached) = (range.start, range.end);
+            *self = Self { lowest, reached, window_max, is_asking, ..began };
             return;
         }
         self.pass(range);
@@ -101,8 +103,13 @@ impl ReadAhead {
             return;
         }
         if self.window == 0 || self.wanted < range.start {
-            // What lies before this, nobody will ask for.
-            (self.given_from, self.given) = (range.start, range.start);
+            // What lies before this, nobody will ask for. Readers in strides begin in any order: a sweep
+            // of theirs begins with the lowest, and passes over what is in the page cache already.
+            let from = match self.window {
+                0 => self.lowest.max(range.start.saturating_sub(near(range))),
+                _ => range.start,
+            };
+            (self.given_from, self.given) = (from, from);
         }
         self.window = (self.window * GROWTH).max(WINDOW_MIN).min(self.window_max);
         self.wanted = range.end.saturating_add(self.window);
@@ -114,6 +121,7 @@ impl ReadAhead {
         self.passed = self.passed.saturating_add(reached - self.reached);
         self.read = self.read.saturating_add(range.end - range.start);
         self.reached = reached;
+        self.lowest = self.lowest.min(range.start);
         while self.passed > PASSED_KEPT {
             (self.passed, self.read) = (self.passed / 2, self.read / 2);
         }
@@ -173,11 +181,15 @@ impl ReadAhead {
     }
 
     fn is_near(&self, range: &Range<u64>) -> bool {
-        let reads = (range.end - range.start).saturating_mul(NEAR_READS);
         // The first read of all has only the beginning of the file to be near to.
-        let near = if self.reached == 0 { NEAR } else { reads.clamp(NEAR, NEAR_MAX) };
+        let near = if self.reached == 0 { NEAR } else { near(range) };
         self.reached.abs_diff(range.start) <= near
     }
+}
+
+/// How far from a read of this size others are part of the same sweep.
+fn near(range: &Range<u64>) -> u64 {
+    (range.end - range.start).saturating_mul(NEAR_READS).clamp(NEAR, NEAR_MAX)
 }
 
 #[cfg(test)]
@@ -247,6 +259,14 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_begins_with_the_lowest_of_the_reads_that_began_it() {
+        let first = |pieces: &[Range<u64>]| pieces.first().map(|piece| piece.start / (64 * KIB));
+        assert_eq!(first(&asked([1000, 990, 994])), Some(990));
+        // The first read of all is near to the beginning of the file, which nobody has read.
+        assert_eq!(first(&asked([20, 10])), Some(10));
+    }
+
+    #[test]
     fn random_reads_ask_for_nothing() {
         let places = (0..1000).map(|turn: u64| turn.wrapping_mul(7_919) % 1_000_003);
         assert_eq!(asked(places), vec![]);
@@ -278,7 +298,8 @@ mod tests {
         assert!(ahead.is_wanting() && !ahead.is_given(&read));
         let first = ahead.ask(PIECE_MAX).unwrap();
         ahead.given(&first);
-        assert!(ahead.is_given(&read) && !ahead.is_given(&before));
+        assert!(ahead.is_given(&read) && ahead.is_given(&before));
+        assert!(!ahead.is_given(&(before.start - 1..before.end)));
         assert!(!ahead.is_given(&(first.start..first.end + 1)));
         ahead.give_up();
         assert!(!ahead.is_wanting() && ahead.is_given(&read));
@@ -300,8 +321,8 @@ mod tests {
         let ranges = asked((0..100).chain(100_000..100_003));
         let start = 100_000 * 64 * KIB;
         let elsewhere: Vec<_> = ranges.into_iter().filter(|range| range.start >= start).collect();
-        // Of three reads, the third one opens the window, from its own place on.
-        assert_eq!(bytes(&elsewhere), 64 * KIB + WINDOW_MIN);
+        // Of three reads, the third one opens the window, from the place of the first one on.
+        assert_eq!(bytes(&elsewhere), 3 * 64 * KIB + WINDOW_MIN);
     }
 
     #[test]

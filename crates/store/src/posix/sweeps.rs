@@ -77,8 +77,8 @@ pub(super) struct Sweeps {
     devices: Slab<Device>,
     /// The tokens of reads that only wait for what is on its way.
     arriving: HashSet<u64>,
-    /// Those of reads that nobody asked ahead for, and the number of the device.
-    elsewhere: HashMap<u64, u32>,
+    /// Those of reads that nobody asked ahead for.
+    elsewhere: HashMap<u64, Elsewhere>,
     /// How many reads are held.
     held_count: usize,
     memory: Pool,
@@ -129,10 +129,19 @@ struct Device {
     unmarked: u64,
     /// How many arrivals are waited for.
     marks: usize,
-    /// What sweeps were given since they last let others pass.
+    /// What sweeps were given since they last let others pass, and what those read then.
     since_pause: u64,
+    let_pass: u64,
     /// The tokens of reads that have to finish before the next piece.
     awaited: HashSet<u64>,
+}
+
+/// A read that nobody asked ahead for.
+#[derive(Clone, Copy, Debug)]
+struct Elsewhere {
+    /// The number of its device.
+    device: u32,
+    bytes: u64,
 }
 
 /// What the kernel is to be asked for, and through which file.
@@ -267,10 +276,14 @@ impl Sweeps {
         }
     }
 
-    /// A read that goes around the page cache.
-    pub(super) fn read_directly(&mut self, work: Work, mut start: impl FnMut(Work)) {
-        if let Some(sweep) = self.sweeps.get(work.file.sweep()) {
-            self.elsewhere.insert(work.io.token, sweep.device);
+    /// A read that nobody asks ahead for, such as one that goes around the page cache.
+    pub(super) fn read_elsewhere(&mut self, work: Work, mut start: impl FnMut(Work)) {
+        let number = work.file.sweep();
+        if let Some(sweep) = self.sweeps.get(number) {
+            let bytes = work.range().end - work.range().start;
+            let device = self.devices.get_mut(sweep.device).expect("a sweep is on a device");
+            device.turns.charge(number, bytes);
+            self.elsewhere.insert(work.io.token, Elsewhere { device: sweep.device, bytes });
         }
         start(work);
     }
@@ -284,8 +297,8 @@ impl Sweeps {
             (Operation::Read(_), ARRIVAL) => self.arrived(at, &mut start),
             _ => {
                 self.arriving.remove(&io.token);
-                if let Some(at) = self.elsewhere.remove(&io.token) {
-                    self.came(at, io.token, &mut start);
+                if let Some(read) = self.elsewhere.remove(&io.token) {
+                    self.came(read.device, io.token, &mut start);
                 }
                 return false;
             }
@@ -398,10 +411,12 @@ impl Sweeps {
         if !device.awaited.is_empty() || device.marks >= if is_another { 1 } else { MARKS_MAX } {
             return false;
         }
-        if is_another || device.since_pause >= LET_PASS_AFTER {
-            (device.last, device.since_pause) = (None, 0);
-            let elsewhere = self.elsewhere.iter().filter(|(_, device)| **device == at);
-            device.awaited.extend(elsewhere.map(|(token, _)| token));
+        if is_another || device.since_pause >= LET_PASS_AFTER.max(device.let_pass) {
+            (device.last, device.since_pause, device.let_pass) = (None, 0, 0);
+            for (token, read) in self.elsewhere.iter().filter(|(_, read)| read.device == at) {
+                device.let_pass += read.bytes;
+                device.awaited.insert(*token);
+            }
         }
         device.awaited.is_empty()
     }
@@ -436,7 +451,7 @@ impl Sweeps {
         if sweep.ahead.is_given(&work.range()) {
             self.arriving.insert(work.io.token);
         } else {
-            self.elsewhere.insert(work.io.token, sweep.device);
+            return self.read_elsewhere(work, start);
         }
         start(work);
     }
@@ -455,6 +470,7 @@ impl Device {
             unmarked: 0,
             marks: 0,
             since_pause: 0,
+            let_pass: 0,
             awaited: HashSet::new(),
         }
     }

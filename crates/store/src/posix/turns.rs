@@ -27,7 +27,7 @@ use std::collections::HashMap;
 const TURN_MAX: u64 = 12 << 20;
 
 /// A turn is no shorter, while there is that much left to ask for.
-const TURN_MIN: u64 = 2 << 20;
+const TURN_MIN: u64 = 4 << 20;
 
 /// In how many turns the rest of a file is to be through, where it has come so near to its end.
 const TURNS_LEFT: u64 = 4;
@@ -44,7 +44,7 @@ const CLAIM_MAX: u64 = 32 << 20;
 /// The sweeps that want pieces, and the one whose turn it is.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// Of all sweeps that ever wanted a piece.
+    /// Of all sweeps that ever wanted a piece, or whose files were read elsewhere.
     accounts: HashMap<u32, Account>,
     waiting: Vec<Waiting>,
     turn: Option<Turn>,
@@ -56,7 +56,7 @@ pub(super) struct Turns {
     now: u64,
 }
 
-/// What a sweep has had.
+/// What a sweep has had, with what was read of its file elsewhere.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     /// All that it was asked for.
@@ -70,6 +70,13 @@ struct Account {
 impl Account {
     fn is_short(&self) -> bool {
         self.asked < SHORT_MAX
+    }
+
+    fn charge(&mut self, bytes: u64) {
+        if !self.is_short() {
+            self.had = self.had.saturating_add(bytes);
+        }
+        self.asked = self.asked.saturating_add(bytes);
     }
 }
 
@@ -94,11 +101,22 @@ impl Turns {
     /// `sweep` wants a piece.
     pub(super) fn want(&mut self, sweep: u32) {
         if !self.waiting.iter().any(|waiting| waiting.sweep == sweep) {
-            let new = Account { asked: 0, had: self.now, left: u64::MAX };
-            let account = self.accounts.entry(sweep).or_insert(new);
-            account.had = account.had.max(self.now.saturating_sub(CLAIM_MAX));
+            let claims_from = self.now.saturating_sub(CLAIM_MAX);
+            let account = self.account(sweep);
+            account.had = account.had.max(claims_from);
             self.waiting.push(Waiting { sweep, since: self.asked });
         }
+    }
+
+    /// `bytes` of the file of `sweep` are read without having been asked for: they are the device's
+    /// time too.
+    pub(super) fn charge(&mut self, sweep: u32, bytes: u64) {
+        self.account(sweep).charge(bytes);
+    }
+
+    fn account(&mut self, sweep: u32) -> &mut Account {
+        let new = Account { asked: 0, had: self.now, left: u64::MAX };
+        self.accounts.entry(sweep).or_insert(new)
     }
 
     /// `sweep` wants nothing more for now.
@@ -168,8 +186,7 @@ impl Turns {
         turn.left = turn.left.saturating_sub(bytes);
         self.turn = Some(turn);
         let account = self.accounts.get_mut(&turn.sweep).expect("who wants a piece has one");
-        account.had += if account.is_short() { 0 } else { bytes };
-        account.asked += bytes;
+        account.charge(bytes);
         account.left = left;
         let waiting = self.waiting.iter_mut().find(|waiting| waiting.sweep == turn.sweep);
         waiting.expect("it wants a piece").since = self.asked;
@@ -303,6 +320,18 @@ mod tests {
         always.order(6 * TURN_MAX);
         let [first, second] = always.asked[..] else { unreachable!() };
         assert!(first.abs_diff(second) <= TURN_MAX, "{first} {second}");
+    }
+
+    #[test]
+    fn what_is_read_of_a_file_elsewhere_counts_as_had() {
+        let mut always = Always::of(SHORT_MAX, &[ENDLESS; 2]);
+        always.turns.charge(0, 2 * TURN_MAX);
+        let order = always.order(4 * TURN_MAX);
+        let of_first = order.iter().filter(|number| **number == 0).count() as u64;
+        assert_eq!(of_first * PIECE, TURN_MAX, "{order:?}");
+        let short = always.add(ENDLESS);
+        always.turns.charge(short, SHORT_MAX);
+        assert!(!always.turns.accounts[&short].is_short());
     }
 
     #[test]

@@ -214,7 +214,7 @@ fn who_goes_around_the_page_cache_passes_a_sweep_too() {
     rig.finish_all(Kind::Advice);
     rig.sweep(1);
     let (work, started) = (rig.work(1, 0), &mut rig.started);
-    rig.sweeps.read_directly(work, |work| started.push(work));
+    rig.sweeps.read_elsewhere(work, |work| started.push(work));
     rig.finish_all(Kind::Arrival);
     assert_eq!(rig.position(Kind::Advice), None, "it is at the device");
     rig.finish_all(Kind::Read);
@@ -240,6 +240,25 @@ fn who_reads_elsewhere_passes_a_sweep_after_so_much() {
     let at = rig.started.iter().position(|work| work.io.token == elsewhere).unwrap();
     rig.finish(at);
     assert!(rig.position(Kind::Advice).is_some());
+}
+
+#[test]
+fn who_reads_much_elsewhere_lets_the_sweep_have_as_much() {
+    let mut rig = Rig::new(2);
+    rig.sweep(0);
+    rig.finish_all(Kind::Advice);
+    rig.sweeps.devices.get_mut(0).unwrap().let_pass = 16 * MIB;
+    let elsewhere = rig.read(1, 32 * MIB);
+    let given = |rig: &Rig| rig.sweeps.counts.ahead_bytes;
+    let mut place = 0;
+    while given(&rig) < 16 * MIB && place < 1200 {
+        rig.read(0, place * (16 << 10));
+        place += 1;
+        while let Some(at) = rig.started.iter().position(|work| work.io.token != elsewhere) {
+            rig.finish(at);
+        }
+    }
+    assert!(given(&rig) >= 16 * MIB, "{}", given(&rig));
 }
 
 #[test]
