@@ -1,6 +1,5 @@
 //! A controller as C holds it.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,10 +14,10 @@ use forebay_sched::sharing::{
 };
 use forebay_sched::{
     Access, Bypass, ClassError, ClassOptions, GuardMode, Limits, PolicyName, PolicySettings,
-    Scheduler, SchedulerOptions,
+    SchedulerOptions,
 };
 use forebay_stats::LedgerOptions;
-use forebay_trace::{Header, Totals};
+use forebay_trace::{Adjustment, Header, Totals};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Nanos, OFFSET_MAX, Offset, Timestamp};
 
 use crate::abi::*;
@@ -159,6 +158,7 @@ impl forebay {
             is_latest
         };
         let selection = after.selection();
+        let (key, value) = &after.spelled(key, value);
         if !self.has_classes {
             let mut policy = Some(after.policy()?);
             // The old policy is dropped by nobody who holds a lock.
@@ -202,20 +202,8 @@ impl forebay {
         class: u32,
         share: Option<&forebay_share>,
     ) -> Result<(), Failure> {
-        let text = text_of(share);
-        let key = format!("class {class}");
-        let id = ClassId(class);
-        match share {
-            Some(share) => {
-                let share = class_share(share)?;
-                self.configure(&key, &text, move |scheduler, now| {
-                    scheduler.configure_class(now, id, share)
-                })
-            }
-            None => self.configure(&key, &text, move |scheduler, now| {
-                scheduler.release_class(now, id).map(|_| ())
-            }),
-        }
+        let share = share.map(class_share).transpose()?;
+        self.adjust(&Adjustment::Class(ClassId(class), share))
     }
 
     pub(crate) fn set_group(
@@ -223,32 +211,16 @@ impl forebay {
         group: u32,
         share: Option<&forebay_share>,
     ) -> Result<(), Failure> {
-        let text = text_of(share);
-        let key = format!("group {group}");
-        let id = GroupId(group);
-        match share {
-            Some(share) if share.has_group != 0 || share.reserved_per_second != 0 => Err(
-                Failure::invalid("has_group, reserved_per_second: not for groups; leave them 0"),
-            ),
-            Some(share) => {
-                let share = class_share(share)?.share;
-                self.configure(&key, &text, move |scheduler, now| {
-                    scheduler.configure_group(now, id, share)
-                })
-            }
-            None => self.configure(&key, &text, move |scheduler, now| {
-                scheduler.release_group(now, id).map(|_| ())
-            }),
+        if share.is_some_and(|share| share.has_group != 0 || share.reserved_per_second != 0) {
+            let text = "has_group, reserved_per_second: not for groups; leave them 0";
+            return Err(Failure::invalid(text));
         }
+        let share = share.map(class_share).transpose()?.map(|class| class.share);
+        self.adjust(&Adjustment::Group(GroupId(group), share))
     }
 
-    fn configure(
-        &self,
-        key: &str,
-        value: &str,
-        change: impl FnOnce(&mut Scheduler, Timestamp) -> Result<(), ClassError>,
-    ) -> Result<(), Failure> {
-        self.controller.configure(key, value, change)?.map_err(class_failure)
+    fn adjust(&self, adjustment: &Adjustment) -> Result<(), Failure> {
+        self.controller.adjust(adjustment)?.map_err(class_failure)
     }
 
     pub(crate) fn hint(
@@ -273,15 +245,30 @@ impl forebay {
 
     pub(crate) fn record(&self, path: &str, memory: u64) -> Result<(), Failure> {
         let memory = within("memory", memory, 128 << 10, 1 << 30)?;
-        let header = Header {
-            source: format!("libforebay {}", env!("CARGO_PKG_VERSION")),
-            clock_base_ns: 0,
-            settings: Vec::new(),
-        };
-        let recorded = self.controller.record(Path::new(path), &header, memory as usize);
-        recorded.map_err(|error| {
-            Failure::new(Failure::from(error).errno(), format_args!("{path}: {error}"))
-        })
+        self.controller.check_process()?;
+        loop {
+            let (version, settings) = self.settings().clone();
+            let (options, classes) = self.controller.made_with();
+            let header = Header {
+                source: format!("libforebay {}", env!("CARGO_PKG_VERSION")),
+                clock_base_ns: self.controller.clock_base_ns(),
+                settings: settings.entries(&self.policy_name()?, options, classes),
+            };
+            let recorded = self.controller.record(Path::new(path), &header, memory as usize);
+            recorded.map_err(|error| {
+                Failure::new(Failure::from(error).errno(), format_args!("{path}: {error}"))
+            })?;
+            if self.settings().0 == version {
+                return match settings.can_be_told() {
+                    true => Ok(()),
+                    false => {
+                        Ok(self.controller.configure("parameters", "of its own", |_, _| ())?)
+                    }
+                };
+            }
+            // The header may tell of settings that were not in charge any more when it began.
+            self.end_record()?;
+        }
     }
 
     pub(crate) fn end_record(&self) -> Result<Totals, Failure> {
@@ -452,18 +439,114 @@ fn class_share(share: &forebay_share) -> Result<ClassShare, Failure> {
     })
 }
 
-/// A share as a trace tells it.
-fn text_of(share: Option<&forebay_share>) -> String {
-    let Some(share) = share else { return "none".to_owned() };
-    let mut text = format!("weight {}", share.weight);
-    let numbers = [
-        ("requests/s", share.requests_per_second),
-        ("bytes/s", share.bytes_per_second),
-        ("reserved bytes/s", share.reserved_per_second),
-    ];
-    for (name, value) in numbers.into_iter().filter(|(_, value)| *value > 0) {
-        // Writing to a text cannot fail.
-        _ = write!(text, ", {value} {name}");
+#[cfg(test)]
+mod tests {
+    use forebay_trace::{Checker, Event, PolicyChoice, Reader, Setup, Summary};
+
+    use super::*;
+    use crate::defaults::{default_options, default_share};
+
+    fn polled(policy: &str, options: forebay_options) -> Box<forebay> {
+        let options = forebay_options { delivery: FOREBAY_DELIVER_POLL, ..options };
+        forebay::create(&options, policy, None).unwrap()
     }
-    text
+
+    /// Submits what merges partly, of three classes, and carries it out.
+    fn work(on: &forebay) {
+        for number in 0..60_u64 {
+            let asked = forebay_request {
+                id: number,
+                file: forebay_file { high: 1, low: number % 2 },
+                offset: (number * 7 % 60) << 13,
+                length: 8 << 10,
+                operation: FOREBAY_READ,
+                flags: 0,
+                client: 0,
+                class_id: number as u32 % 3,
+            };
+            on.submit(&asked).unwrap();
+        }
+        let mut turns = Vec::new();
+        while on.controller().poll(64, &mut turns).unwrap().is_some() {
+            for turn in &turns {
+                let moved = forebay_controller::Outcome::Moved(turn.length);
+                on.controller().complete(turn.ticket, moved).unwrap();
+            }
+        }
+    }
+
+    /// The trace of what `during` does, checked decision by decision as far as that is possible.
+    fn traced(on: &forebay, during: impl Fn()) -> (Vec<u8>, Result<u64, String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        on.record(path.to_str().unwrap(), 1 << 20).unwrap();
+        during();
+        assert_eq!(on.end_record().unwrap().lost_events, 0);
+        let bytes = std::fs::read(path).unwrap();
+        let mut reader = Reader::new(&bytes).unwrap();
+        let setup = Setup::of(reader.header()).unwrap();
+        let mut checker = Checker::new(setup.scheduler(), setup.policy_settings());
+        let checked = reader.try_for_each(|record| {
+            checker.check(&record.unwrap()).map_err(|divergence| divergence.text)
+        });
+        (bytes, checked.map(|()| checker.decisions_count()))
+    }
+
+    #[test]
+    fn a_trace_tells_all_that_it_takes_to_decide_the_same_again() {
+        let options = forebay_options { sharing: FOREBAY_SHARE_SFQ, ..default_options() };
+        let on = polled("SJF", options);
+        // Before and during the recording.
+        let share = |weight| forebay_share { weight, ..default_share() };
+        on.set_group(9, Some(&share(2))).unwrap();
+        on.set_class(1, Some(&forebay_share { group: 9, has_group: 1, ..share(5) })).unwrap();
+        let (bytes, checked) = traced(&on, || {
+            work(&on);
+            on.set_class(2, Some(&share(7))).unwrap();
+            on.set("policy", "aIOLi").unwrap();
+            work(&on);
+            on.set("run_requests_max", "3").unwrap();
+            work(&on);
+            on.set_class(2, None).unwrap();
+            work(&on);
+        });
+        assert!(checked.unwrap() > 240, "every submission and every batch");
+        let summary = Summary::read(Reader::new(&bytes).unwrap(), 0);
+        assert_eq!(summary.policy.as_deref(), Some("SJF"));
+        assert!(summary.sharing.is_some_and(|text| text.starts_with("discipline=sfq")));
+        let keys: Vec<&str> = summary.changes.iter().map(|change| change.key.as_str()).collect();
+        assert_eq!(keys, ["group.9", "class.1", "class.2", "policy", "policy", "class.2"]);
+        let reader = Reader::new(&bytes).unwrap();
+        assert!(reader.header().clock_base_ns > 0);
+        assert_eq!(reader.header().setting("policy"), Some("SJF"));
+    }
+
+    #[test]
+    fn a_trace_of_auto_tells_the_policy_in_charge_and_each_other_one() {
+        let on = polled("auto", default_options());
+        let (bytes, checked) = traced(&on, || work(&on));
+        assert!(checked.unwrap() > 60);
+        let reader = Reader::new(&bytes).unwrap();
+        assert_eq!(reader.header().setting("policy"), Some("auto"));
+        let start = Setup::of(reader.header()).unwrap();
+        let told = reader.map(|record| record.unwrap()).find_map(|record| match record.event {
+            Event::Setting { key, value } => Adjustment::read(key, value),
+            _ => None,
+        });
+        let choice = PolicyChoice { policy: start.policy, ..start.choice() };
+        assert_eq!(told, Some(Adjustment::Policy(choice)));
+    }
+
+    #[test]
+    fn a_parameter_that_a_trace_has_no_words_for_ends_the_check_and_nothing_else() {
+        let on = polled("SJF", default_options());
+        let (_, checked) = traced(&on, || {
+            work(&on);
+            on.set("sjf.age_ns", "1000000").unwrap();
+            work(&on);
+        });
+        assert!(checked.unwrap_err().starts_with("sjf.age_ns = 1000000 was set"));
+        let (_, checked) = traced(&on, || work(&on));
+        assert!(checked.is_err(), "what was set before is not forgotten");
+    }
 }

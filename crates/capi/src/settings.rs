@@ -7,8 +7,10 @@ use forebay_sched::policies::aioli::SynchronousWait;
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::policies::mlf::MlfGrowth;
 use forebay_sched::{
-    Checked, CheckedSettings, Policy, PolicyName, PolicySettings, PolicySource, build,
+    Checked, CheckedSettings, ClassOptions, Policy, PolicyName, PolicySettings, PolicySource,
+    SchedulerOptions, build,
 };
+use forebay_trace::{Adjustment, PolicyChoice, Setup};
 use forebay_units::{Bytes, Nanos};
 
 use crate::failure::Failure;
@@ -54,12 +56,14 @@ impl Choice {
 }
 
 const AUTO: &str = "auto";
+const DISK: &str = "disk";
+const FLASH: &str = "flash";
 
 /// The storage of that name.
 fn storage(text: &str) -> Result<Storage, Failure> {
     match text {
-        "disk" => Ok(Storage::Disk),
-        "flash" => Ok(Storage::Flash),
+        DISK => Ok(Storage::Disk),
+        FLASH => Ok(Storage::Flash),
         _ => Err(Failure::invalid(format_args!("device = {text}: not disk or flash"))),
     }
 }
@@ -142,6 +146,62 @@ impl Settings {
                 smaller.0, larger.0
             )))
         })
+    }
+
+    /// How a trace spells that these are put in charge, because of a change of `key` to `value`: so
+    /// that it can be done again, if there are words for all of it, and else as it was asked for.
+    pub(crate) fn spelled(&self, key: &str, value: &str) -> (String, String) {
+        match self.told().map(Adjustment::Policy) {
+            Some(adjustment) => (adjustment.key(), adjustment.value()),
+            None => (key.to_owned(), value.to_owned()),
+        }
+    }
+
+    /// Whether there are words for all of it in a trace.
+    pub(crate) fn can_be_told(&self) -> bool {
+        self.told().is_some()
+    }
+
+    fn told(&self) -> Option<PolicyChoice> {
+        let name = match &self.choice {
+            Choice::Known(name) => *name,
+            Choice::Auto => Selection::new(self.device, self.parameters).start(),
+            Choice::Outside(_) => return None,
+        };
+        PolicyChoice::of(name, &self.parameters)
+    }
+
+    /// What a trace's header says, while the policy of this name is in charge of a scheduler made
+    /// with these options.
+    pub(crate) fn entries(
+        &self,
+        policy: &str,
+        options: SchedulerOptions,
+        classes: Option<ClassOptions>,
+    ) -> Vec<(String, String)> {
+        let PolicySettings { limits, hbrr, .. } = self.parameters;
+        let known = policy.parse();
+        let setup = Setup {
+            policy: known.unwrap_or(PolicyName::To),
+            options,
+            limits,
+            hbrr_quantum: hbrr.quantum,
+            classes,
+        };
+        let mut entries = setup.entries();
+        if known.is_err() {
+            // A program's own: nobody else has it, so this part is for people only.
+            let named = entries.iter_mut().find(|(key, _)| key == Setup::POLICY);
+            named.into_iter().for_each(|(_, value)| value.replace_range(.., policy));
+        }
+        let chosen = match &self.choice {
+            Choice::Auto => AUTO.to_owned(),
+            Choice::Known(_) | Choice::Outside(_) => policy.to_owned(),
+        };
+        let device = if self.device == Storage::Disk { DISK } else { FLASH };
+        entries.push(("policy".to_owned(), chosen));
+        entries.push(("device".to_owned(), device.to_owned()));
+        entries
     }
 
     /// What chooses the policy, if it is to be chosen.

@@ -5,7 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_sched::{Access, Cancellation, Policy, Scheduler};
+use forebay_sched::{Access, Cancellation, ClassError, Policy, Scheduler};
+use forebay_trace::Adjustment;
 use forebay_units::{ByteRange, Bytes, Nanos, OFFSET_MAX, Timestamp};
 
 use crate::active::{self, Active};
@@ -309,8 +310,27 @@ impl Controller {
         .map(drop)
     }
 
-    /// Changes something at the scheduler: shares of classes and groups, policies of classes, the
-    /// sharing. `key` and `value` say in a trace what it was. Requests are not to be touched.
+    /// Changes how the scheduler shares and orders; a trace tells it so that it can be done again.
+    ///
+    /// # Errors
+    /// [`Error::Forked`], [`Error::Broken`]; inside, what the scheduler says.
+    pub fn adjust(&self, adjustment: &Adjustment) -> Result<Result<(), ClassError>, Error> {
+        self.shared.check_process()?;
+        self.change(|locked, now| {
+            let adjusted = locked.scheduler.adjust(now, adjustment);
+            match (adjustment, &adjusted) {
+                (Adjustment::Group(group, Some(share)), Ok(())) => {
+                    _ = locked.groups.insert(*group, *share);
+                }
+                (Adjustment::Group(group, None), Ok(())) => _ = locked.groups.remove(group),
+                _ => {}
+            }
+            adjusted
+        })
+    }
+
+    /// Changes something at the scheduler in a way that no [`Adjustment`] has. `key` and `value` say
+    /// in a trace what it was. Requests are not to be touched.
     ///
     /// # Errors
     /// Only those of every call: [`Error::Forked`], [`Error::Broken`].

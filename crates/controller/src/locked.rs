@@ -1,7 +1,8 @@
 //! What the lock protects: the scheduler, the files it knows by number, and the free slots.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use forebay_sched::sharing::{GroupId, Share};
 use forebay_sched::{
     Accepted, Access, Admission, Batch, Cancellation, Decision, Request, RequestId, Room,
 };
@@ -41,6 +42,8 @@ pub(crate) struct Locked {
     pub(crate) turn_ns: u64,
     /// Others want the lock: they have left something, or had it between two turns of the loop.
     pub(crate) is_sought: bool,
+    /// The shares of groups, which the scheduler does not tell.
+    pub(crate) groups: BTreeMap<GroupId, Share>,
     /// Where the trace goes, if there is one.
     pub(crate) tape: Option<Tape>,
     /// What chooses the policy, if anything does.
@@ -98,6 +101,7 @@ impl Locked {
             wanted: None,
             turn_ns: 0,
             is_sought: false,
+            groups: BTreeMap::new(),
             tape: None,
             selection: None,
             ticks: Ticks::default(),

@@ -9,7 +9,7 @@ use forebay_prior::default_tree;
 use forebay_sched::{Accepted, PolicyName, PolicySettings, Request, Scheduler, build, source};
 use forebay_select::profile::Order;
 use forebay_select::{Auto, AutoOptions, DeviceProfile, Part, Switch, Why};
-use forebay_trace::Traced;
+use forebay_trace::{Adjustment, PolicyChoice, Traced};
 use forebay_units::{Bytes, Timestamp};
 
 use crate::controller::Controller;
@@ -115,14 +115,31 @@ impl Selection {
     #[cold]
     fn carry_out(&self, now: Timestamp, switch: &Switch, scheduler: &mut Traced) {
         debug_assert_eq!(switch.part, Part::All, "it is told to choose for all together");
-        if scheduler.has_classes() {
-            let policies = source(switch.policy, &self.settings);
-            let switched = scheduler.change(now, "policy", switch.policy.as_str(), |scheduler| {
-                scheduler.switch_policies(now, policies)
-            });
-            debug_assert!(switched.is_ok(), "there are classes");
-        } else {
-            drop(scheduler.switch_policy(now, build(switch.policy, &self.settings)));
+        if let Some(choice) = PolicyChoice::of(switch.policy, &self.settings) {
+            let switched = scheduler.adjust(now, &Adjustment::Policy(choice));
+            debug_assert!(switched.is_ok(), "there are classes, or they are not asked for");
+            return;
+        }
+        scheduler.change(now, "policy", switch.policy.as_str(), |scheduler| {
+            match scheduler.has_classes() {
+                true => {
+                    let switched =
+                        scheduler.switch_policies(now, source(switch.policy, &self.settings));
+                    debug_assert!(switched.is_ok(), "there are classes");
+                }
+                false => {
+                    drop(scheduler.switch_policy(now, build(switch.policy, &self.settings)));
+                }
+            }
+        });
+    }
+
+    /// Says in a trace that begins which policy is in charge.
+    pub(crate) fn note_policy(&self, now: Timestamp, scheduler: &mut Traced) {
+        let name = scheduler.policy_name();
+        let choice = name.parse().ok().and_then(|name| PolicyChoice::of(name, &self.settings));
+        if let Some(adjustment) = choice.map(Adjustment::Policy) {
+            scheduler.change(now, &adjustment.key(), &adjustment.value(), |_| ());
         }
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     /// How many callers drain; a closed controller counts as one that never ends.
     pub(crate) draining: AtomicU32,
     maker: Maker,
+    /// The scheduler's own options.
+    pub(crate) made_with: (SchedulerOptions, Option<ClassOptions>),
 }
 
 impl Shared {
@@ -211,7 +213,7 @@ impl Controller {
     ) -> Result<Self, Error> {
         options.check()?;
         let scheduler = Scheduler::new(inner(options), policy);
-        Self::around(options, scheduler, usize::MAX, delivery)
+        Self::around(options, scheduler, None, usize::MAX, delivery)
     }
 
     /// A controller that shares the store among classes, each with a policy of its own from `source`.
@@ -233,17 +235,15 @@ impl Controller {
         }
         let class_max = classes.class_requests_max;
         let class_requests_max = class_max.saturating_add(SLACK);
-        let scheduler = Scheduler::with_classes(
-            inner(options),
-            ClassOptions { class_requests_max, ..*classes },
-            source,
-        );
-        Self::around(options, scheduler, class_max, delivery)
+        let classes = ClassOptions { class_requests_max, ..*classes };
+        let scheduler = Scheduler::with_classes(inner(options), classes, source);
+        Self::around(options, scheduler, Some(classes), class_max, delivery)
     }
 
     fn around(
         options: &Options,
         mut scheduler: Scheduler,
+        classes: Option<ClassOptions>,
         class_max: usize,
         delivery: Delivery,
     ) -> Result<Self, Error> {
@@ -292,6 +292,7 @@ impl Controller {
                 urgent: AtomicBool::new(true),
                 draining: AtomicU32::new(0),
                 maker: Maker::this_process(),
+                made_with: (inner(options), classes),
             }),
         })
     }

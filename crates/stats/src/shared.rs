@@ -128,7 +128,7 @@ mod tests {
     fn a_snapshot_copies_no_row_and_a_row_copies_itself_once_when_it_changes() {
         let copies = || COPIES.load(Ordering::Relaxed);
         let mut top = Top::<Counted>::new(100);
-        let mut add = |top: &mut Top<Counted>, key| top.add(key, 1).0 += 1;
+        let add = |top: &mut Top<Counted>, key| top.add(key, 1).0 += 1;
         (0..100).for_each(|key| add(&mut top, key));
         let before = top.share();
         assert_eq!(copies(), 1, "what is counted for others");

@@ -28,6 +28,14 @@ pub struct PolicyChoice {
 }
 
 impl PolicyChoice {
+    /// A policy with these settings; `None` if one of them that is not kept here has another value
+    /// than its default.
+    pub fn of(policy: PolicyName, settings: &PolicySettings) -> Option<Self> {
+        let PolicySettings { limits, hbrr, .. } = *settings;
+        let choice = Self { policy, limits, hbrr_quantum: hbrr.quantum };
+        (choice.settings() == *settings).then_some(choice)
+    }
+
     /// What the policy is built with.
     pub fn settings(&self) -> PolicySettings {
         let mut settings = PolicySettings::from(self.limits);

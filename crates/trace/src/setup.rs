@@ -59,7 +59,6 @@ impl fmt::Display for SetupError {
 
 impl core::error::Error for SetupError {}
 
-const POLICY: &str = "recorded.policy";
 const GUARD: &str = "recorded.guard";
 const LARGE: &str = "recorded.large_bytes";
 const BYPASS: &str = "recorded.bypass_when_idle";
@@ -75,6 +74,9 @@ pub(crate) const SHARING: &str = "recorded.sharing";
 const NONE: &str = "none";
 
 impl Setup {
+    /// The setting that names the policy.
+    pub const POLICY: &str = "recorded.policy";
+
     /// As settings for a header.
     pub fn entries(&self) -> Vec<(String, String)> {
         let large = self.options.large_bytes.map_or(0, |bytes| bytes.0);
@@ -85,7 +87,7 @@ impl Setup {
         let limits = &self.limits;
         let sharing = self.classes.as_ref().map_or_else(|| NONE.into(), spelling::classes);
         [
-            (POLICY, self.policy.to_string()),
+            (Self::POLICY, self.policy.to_string()),
             (GUARD, self.options.guard.to_string()),
             (LARGE, large.to_string()),
             (BYPASS, (self.options.bypass == Bypass::WhenIdle).to_string()),
@@ -123,7 +125,7 @@ impl Setup {
         };
         let setup = Self {
             classes,
-            policy: take(header, POLICY)?,
+            policy: take(header, Self::POLICY)?,
             options: SchedulerOptions {
                 guard: take::<GuardMode>(header, GUARD)?,
                 large_bytes: (large > 0).then_some(Bytes(large)),

@@ -208,7 +208,7 @@ impl Summary {
         let mut builder = Builder::default();
         builder.summary.source.clone_from(&header.source);
         builder.summary.clock_base_ns = header.clock_base_ns;
-        builder.summary.policy = header.setting("recorded.policy").map(Into::into);
+        builder.summary.policy = header.setting(setup::Setup::POLICY).map(Into::into);
         builder.summary.sharing = header.setting(setup::SHARING).map(Into::into);
         let has_ends = header.has_ends();
         let mut lives = Lives::default();
