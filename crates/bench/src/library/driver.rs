@@ -29,8 +29,14 @@ const SECONDS_MAX: u32 = 20;
 /// The same for a program that does more than a cell.
 const SECONDS_MAX_BESIDE: u32 = 120;
 
+/// Counts instructions; part of valgrind.
+const COUNTER: &str = "valgrind";
+
 /// What ends a driver then, on every Linux.
 const SIGALRM: i32 = 14;
+
+/// More than the largest trace of the overheads takes.
+const SCRATCH_BYTES: u64 = 64 << 20;
 
 /// The compiled drivers.
 pub(crate) struct Drivers {
@@ -52,7 +58,7 @@ pub(crate) struct Printed {
 impl Drivers {
     /// Compiles those of these libraries.
     pub(crate) fn compile(programs: &Programs, libraries: &[Library]) -> Result<Self, Error> {
-        let folder = machine::scratch(64 << 20)?;
+        let folder = machine::scratch(SCRATCH_BYTES)?;
         for (name, text) in SOURCES {
             let path = folder.path().join(name);
             std::fs::write(&path, text).map_err(Error::file(&path))?;
@@ -109,11 +115,39 @@ impl Drivers {
 
     /// Runs the driver of libforebay in another of its modes.
     pub(crate) fn forebay<T: DeserializeOwned>(&self, arguments: &[String]) -> Result<T, Error> {
-        let path = format!("path={}", self.path("trace").display());
-        let arguments: Vec<String> = arguments.iter().cloned().chain([path]).collect();
+        let arguments = self.with_trace(arguments);
         self.run(Library::Forebay, &arguments, SECONDS_MAX_BESIDE)?.ok_or_else(|| {
             let arguments = arguments.join(" ");
             Error::failed(format!("not finished after {SECONDS_MAX_BESIDE} s: {arguments}"))
+        })
+    }
+
+    fn with_trace(&self, arguments: &[String]) -> Vec<String> {
+        let path = format!("path={}", self.path("trace").display());
+        arguments.iter().cloned().chain([path]).collect()
+    }
+
+    /// What counts instructions, as it names itself; `None` if it is not installed.
+    pub(crate) fn counter() -> Option<String> {
+        let output = Command::new(COUNTER).arg("--version").output().ok()?;
+        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success().then_some(said)
+    }
+
+    /// How many instructions the driver of libforebay executes in its function `counted`.
+    pub(crate) fn count(&self, arguments: &[String]) -> Result<f64, Error> {
+        let mut command = Command::new(COUNTER);
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        command.arg("--toggle-collect=counted").arg(self.driver(Library::Forebay));
+        command.args(self.with_trace(arguments)).arg(format!("seconds_max={SECONDS_MAX_BESIDE}"));
+        let output = command.output().map_err(Error::io(format!("{command:?}")))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let collected = said.lines().find_map(|line| {
+            line.split_once("Collected :")?.1.trim().parse().ok().filter(|count| *count > 0.0)
+        });
+        let collected = collected.filter(|_| output.status.success());
+        collected.ok_or_else(|| {
+            Error::failed(format!("{command:?}: {}: nothing counted: {said}", output.status))
         })
     }
 

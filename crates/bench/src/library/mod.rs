@@ -31,14 +31,37 @@ struct Extent {
     /// Of the drop-in, which calls back from a thread of its own.
     requests_agios: u64,
     repetitions: usize,
-    /// Rounds of plain, with accounts, and with a trace, in turns in one process.
+    /// How many processes say what accounts and a trace add.
+    processes: usize,
+    /// Rounds of plain, with accounts, and with a trace, in turns in one of them.
     rounds: usize,
+    /// Requests of a slice; a round has two of each.
+    slice: u64,
+    /// Requests whose instructions are counted, which is some fifty times slower.
+    requests_counted: u64,
 }
 
-const WHOLE: Extent =
-    Extent { requests: 1_000_000, requests_agios: 200_000, repetitions: 3, rounds: 9 };
-const QUICK: Extent =
-    Extent { requests: 100_000, requests_agios: 20_000, repetitions: 1, rounds: 3 };
+/// The setting that says what counts instructions.
+const COUNTER: &str = "instructions";
+
+const WHOLE: Extent = Extent {
+    requests: 1_000_000,
+    requests_agios: 200_000,
+    repetitions: 3,
+    processes: 15,
+    rounds: 11,
+    slice: 20_000,
+    requests_counted: 20_000,
+};
+const QUICK: Extent = Extent {
+    requests: 100_000,
+    requests_agios: 20_000,
+    repetitions: 1,
+    processes: 3,
+    rounds: 5,
+    slice: 5_000,
+    requests_counted: 2_000,
+};
 
 /// Runs the suite.
 pub(crate) fn run(
@@ -58,6 +81,14 @@ pub(crate) fn run(
     report.set("repetitions", extent.repetitions);
     report.set("request_bytes", PIECE_BYTES);
     report.set("guard", "on in every cell; AGIOS has none");
+    report.set("overhead_processes", extent.processes);
+    report.set("overhead_rounds", extent.rounds);
+    report.set("overhead_slice_requests", extent.slice);
+    let counter = Drivers::counter();
+    if counter.is_none() {
+        report.notes.push("instructions are not available: valgrind is not installed".to_owned());
+    }
+    report.set(COUNTER, counter);
     report.set("time", "wall clock, from the start of the producers until all has completed");
 
     let cells = Cell::all(libraries);

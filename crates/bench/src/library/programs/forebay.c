@@ -1,8 +1,10 @@
 /* Drives libforebay through forebay.h; see work.h.
  *
  * mode=cell      the work once
- * mode=overhead  the work in rounds, each with a controller of its own: plain, with accounts by class
- *                and file, with a trace to `path`, in turns
+ * mode=overhead  the work in rounds, in each with all of three controllers that stay: plain, with
+ *                accounts by class and file, with a trace to `path`; there and back again, so that
+ *                what changes little by little changes all alike
+ * mode=count     the work with the one of them that `way` says, for somebody who counts instructions
  * mode=memory    everything is queued and nothing dispatched; bytes a request
  */
 #include <forebay.h>
@@ -94,33 +96,65 @@ static void measure_cell(void)
 	end();
 }
 
+/* What is kept beside the work. */
+enum { PLAIN, ACCOUNTS, TRACE, WAYS };
+
+static struct forebay *create_way(uint64_t way)
+{
+	create(FOREBAY_DELIVER_CALL_BACK, way == ACCOUNTS ? 1024 : 0);
+	if (way == TRACE)
+		CALL(forebay_record(controller, work.path, 64 << 20));
+	return controller;
+}
+
 static void measure_overhead(void)
 {
-	enum { PLAIN, ACCOUNTS, TRACE, WAYS };
 	static const char *const names[WAYS] = {"plain_ns", "accounts_ns", "trace_ns"};
-	uint64_t *took = calloc(work.rounds * WAYS, sizeof *took), events = 0, lost = 0;
-	for (uint64_t round = 0; round < work.rounds; round++) {
-		for (int way = 0; way < WAYS; way++) {
-			create(FOREBAY_DELIVER_CALL_BACK, way == ACCOUNTS ? 1024 : 0);
-			if (way == TRACE)
-				CALL(forebay_record(controller, work.path, 64 << 20));
-			took[way * work.rounds + round] = do_work();
-			if (way == TRACE) {
-				uint64_t more_events, more_lost;
-				CALL(forebay_end_record(controller, &more_events, &more_lost));
-				events += more_events;
-				lost += more_lost;
-			}
-			end();
+	static const int order[2 * WAYS] = {PLAIN, ACCOUNTS, TRACE, TRACE, ACCOUNTS, PLAIN};
+	struct forebay *ways[WAYS];
+	/* Where something lies in memory makes it quicker or slower; `way` is the first to be made. */
+	for (uint64_t k = 0; k < WAYS; k++) {
+		uint64_t way = (work.way + k) % WAYS;
+		ways[way] = create_way(way);
+	}
+	uint64_t *took = calloc(work.rounds * WAYS, sizeof *took), events, lost;
+	/* The first round only fills the caches, and memory that is used for the first time. */
+	for (uint64_t round = 0; round <= work.rounds; round++) {
+		for (int k = 0; k < 2 * WAYS; k++) {
+			controller = ways[order[k]];
+			uint64_t ns = do_work();
+			if (round > 0)
+				took[(uint64_t)order[k] * work.rounds + round - 1] += ns;
 		}
 	}
+	CALL(forebay_end_record(ways[TRACE], &events, &lost));
 	for (int way = 0; way < WAYS; way++) {
+		controller = ways[way];
+		end();
 		printf("%s\"%s\": [", way ? ", " : "{", names[way]);
 		for (uint64_t round = 0; round < work.rounds; round++)
-			printf("%s%llu", round ? ", " : "", (unsigned long long)took[way * work.rounds + round]);
+			printf("%s%llu", round ? ", " : "", (unsigned long long)took[(uint64_t)way * work.rounds + round]);
 		printf("]");
 	}
 	printf(", \"events\": %llu, \"lost\": %llu}\n", (unsigned long long)events, (unsigned long long)lost);
+}
+
+/* Its name tells where to begin counting and where to end; it is not the same as what it calls. */
+__attribute__((noinline)) uint64_t counted(void)
+{
+	uint64_t took = do_work();
+	__asm__ volatile("" ::: "memory");
+	return took;
+}
+
+static void measure_count(void)
+{
+	if (work.way >= WAYS)
+		DIE("way=%llu: no such way", (unsigned long long)work.way);
+	create_way(work.way);
+	do_work();
+	printf("{\"ns\": %llu}\n", (unsigned long long)counted());
+	end();
 }
 
 static void measure_memory(void)
@@ -155,6 +189,8 @@ int main(int count, char **arguments)
 		measure_cell();
 	else if (!strcmp(work.mode, "overhead"))
 		measure_overhead();
+	else if (!strcmp(work.mode, "count"))
+		measure_count();
 	else if (!strcmp(work.mode, "memory"))
 		measure_memory();
 	else

@@ -37,6 +37,7 @@ static struct work {
 	uint64_t no_bypass;
 	uint64_t seconds_max; /* SIGALRM ends what takes longer */
 	uint64_t gaps; /* pieces left out between any two of a file */
+	uint64_t way; /* what is kept beside the work, see forebay.c */
 } work;
 
 /* Ends the program: no cell is measured half. */
@@ -66,6 +67,7 @@ static void read_arguments(int count, char **arguments)
 		{"writes", &work.writes, NULL},
 		{"no_bypass", &work.no_bypass, NULL},
 		{"gaps", &work.gaps, NULL},
+		{"way", &work.way, NULL},
 		{"seconds_max", &work.seconds_max, NULL},
 	};
 	for (int i = 1; i < count; i++) {
@@ -165,7 +167,7 @@ static void *produce(void *number)
 }
 
 /* Does the work once; nanoseconds by the wall clock, from the first producer's start to the last one's
- * end. */
+ * end. The first producer is the caller. */
 static uint64_t do_work(void)
 {
 	pthread_t threads[PRODUCERS_MAX];
@@ -173,12 +175,14 @@ static uint64_t do_work(void)
 		timed = calloc(work.requests / SAMPLE_EVERY + 1, sizeof *timed);
 	memset(completed, 0, sizeof completed);
 	pthread_barrier_init(&start, NULL, (unsigned)work.producers);
-	for (uint64_t p = 0; p < work.producers; p++)
+	for (uint64_t p = 1; p < work.producers; p++)
 		if (pthread_create(&threads[p], NULL, produce, (void *)(uintptr_t)p))
 			DIE("no thread");
+	produce(NULL);
 	uint64_t began = UINT64_MAX, ended = 0;
 	for (uint64_t p = 0; p < work.producers; p++) {
-		pthread_join(threads[p], NULL);
+		if (p)
+			pthread_join(threads[p], NULL);
 		began = completed[p].began_ns < began ? completed[p].began_ns : began;
 		ended = completed[p].ended_ns > ended ? completed[p].ended_ns : ended;
 	}
