@@ -5,6 +5,7 @@ mod import;
 mod live;
 mod player;
 mod record;
+pub(crate) mod recording;
 mod replay;
 mod stat;
 mod table;
@@ -63,13 +64,13 @@ pub(crate) fn trace(args: TraceArgs) -> Result<ExitCode, Failure> {
 }
 
 /// All of a file.
-fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path)
         .map_err(|error| Failure::new(FAILED, format!("{}: {error}", path.display())))
 }
 
 /// Begins to read a trace.
-fn reader<'a>(path: &Path, bytes: &'a [u8]) -> Result<Reader<'a>, Failure> {
+pub(crate) fn reader<'a>(path: &Path, bytes: &'a [u8]) -> Result<Reader<'a>, Failure> {
     Reader::new(bytes).map_err(|error| Failure::new(FAILED, format!("{}: {error}", path.display())))
 }
 
@@ -77,7 +78,7 @@ fn reader<'a>(path: &Path, bytes: &'a [u8]) -> Result<Reader<'a>, Failure> {
 const DAMAGES_TOLD: usize = 10;
 
 /// Says what of a trace is missing; the exit code for it.
-fn tell_missing(path: &Path, damages: &[Damage], lost_events: u64) -> ExitCode {
+pub(crate) fn tell_missing(path: &Path, damages: &[Damage], lost_events: u64) -> ExitCode {
     let path = path.display();
     for damage in damages.iter().take(DAMAGES_TOLD) {
         say(format_args!("forebay: {path}: {damage}"));

@@ -5,6 +5,11 @@ use std::process::{Command, Output};
 
 use forebay_forwarder::Forwarder;
 use forebay_forwarder::settings::Sources;
+use forebay_sched::policies::hbrr::HbrrQuantum;
+use forebay_sched::sharing::{AtLimit, ClassShare, Rate, Share};
+use forebay_sched::{Access, Limits, PolicyName, Request, SchedulerOptions};
+use forebay_trace::{Adjustment, Event, Fate, Header, Recorder, RecorderOptions, Setup, Submit};
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Offset, Timestamp};
 use serde_json::Value;
 
 /// A folder with logs and traces in it.
@@ -185,6 +190,75 @@ fn virtual_time_shows_what_each_policy_would_have_done_in_the_same_bytes_each_ti
     assert_eq!((&open["pace"], &open["time"]), (&"open".into(), &"virtual".into()));
     let all = scene.done(&["replay", "t", "--policy", "all"]);
     assert!(all.lines().count() > 6 && all.contains("hbrr"), "{all}");
+}
+
+/// A trace of a forwarder whose class 1 moves at most a million bytes a second: 64 reads of 16 KiB
+/// of each of two classes, each class a client.
+fn recorded_with_a_limit() -> Vec<u8> {
+    let classes = forebay_sched::ClassOptions::default();
+    let setup = Setup {
+        policy: PolicyName::To,
+        options: SchedulerOptions::default(),
+        limits: Limits::default(),
+        hbrr_quantum: HbrrQuantum::Ranges(3),
+        classes: Some(classes),
+    };
+    let wait = ("scheduler.wait_max".to_owned(), "700us".to_owned());
+    let settings = setup.entries().into_iter().chain([wait]).collect();
+    let header = Header { source: "a test".into(), clock_base_ns: 0, settings };
+    let mut recorder = Recorder::new(RecorderOptions::default(), 0);
+    let bytes = Some(Rate { per_second: 1_000_000, burst: 1 << 16 });
+    let share = Share { bytes, at_limit: AtLimit::Wait, ..Share::default() };
+    let share = ClassShare { share, ..ClassShare::default() };
+    let limit = Adjustment::Class(ClassId(1), Some(share));
+    let (key, value) = (limit.key(), limit.value());
+    recorder.record(Timestamp(5), &Event::Setting { key: &key, value: &value });
+    for number in 0..128_u64 {
+        let (client, place) = ((number % 2) as u32, number / 2);
+        let request = Request {
+            tag: 0,
+            file: FileIndex(client),
+            access: Access::Read,
+            range: ByteRange::new(Offset(place * 16_384), Bytes(16_384)),
+            client: ClientId(client),
+            class: ClassId(client),
+        };
+        let submit = Submit { seq: None, request, has_room: true, fate: Fate::Queued };
+        recorder.record(Timestamp(10 + number * 1000), &Event::Submit(submit));
+        let end = Event::Complete { seq: number, errno: 0, moved: Bytes(16_384) };
+        recorder.record(Timestamp(500 + number * 1000), &end);
+    }
+    let (blocks, totals) = recorder.finish();
+    let mut bytes = header.to_bytes();
+    blocks.for_each(|mut block| bytes.extend_from_slice(block.seal()));
+    bytes.extend(totals.to_bytes());
+    bytes
+}
+
+#[test]
+fn recorded_classes_keep_their_limits_and_what_is_not_replayed_is_said() {
+    let scene = Scene::new();
+    std::fs::write(scene.path("t"), recorded_with_a_limit()).unwrap();
+    let makespan = |run: &Value| run["makespan_ns"].as_u64().unwrap();
+    let json = scene.json(&["replay", "t", "--policy", "to,auto", "--device", "ssd", "--json"]);
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!((&runs[1]["policy"], &runs[2]["policy"]), (&"to".into(), &"auto".into()));
+    // 1 MiB less what may go at once, and less the last request, at a million bytes a second.
+    let least = ((1 << 20) - (1 << 16) - (1 << 14)) * 1000;
+    for run in &runs[1..] {
+        assert_eq!((&run["requests"], &run["failed"]), (&128.into(), &0.into()));
+        assert!((least..least * 11 / 10).contains(&makespan(run)), "{run}");
+    }
+    let output = scene.trace(&["replay", "t", "--policy", "hbrr"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("quantum of 3 ranges is not replayed"), "{said}");
+    let said = |policy: &str| text(&scene.trace(&["replay", "t", "--policy", policy]).stderr);
+    assert!(!said("to").contains("not replayed"), "{}", said("to"));
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    let output = scene.trace(&["replay", "t", "--policy", "auto", "--against", "folder", "--json"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("weights and limits are not replayed in real time"), "{said}");
+    check_live(&serde_json::from_slice(&output.stdout).unwrap(), &["auto"], 128, 2 << 20);
 }
 
 /// What a replay in real time has to have done.

@@ -134,8 +134,8 @@ impl<Q: Quantity> Visitor<'_> for QuantityVisitor<Q> {
     }
 }
 
-/// For `#[serde(with)]`: a quantity.
-pub(crate) mod quantity {
+/// For `#[serde(with)]`: a quantity whose key is there, or has a default.
+pub(crate) mod required {
     use super::{Deserializer, PhantomData, Quantity, QuantityVisitor, Serializer, Written};
 
     pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(
@@ -151,12 +151,12 @@ pub(crate) mod quantity {
 
 /// For `#[serde(with)]`: a quantity whose key may be absent.
 pub(crate) mod optional {
-    use super::{Deserializer, Quantity, Serializer, Written, quantity};
+    use super::{Deserializer, Quantity, Serializer, Written, required};
 
     pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Q>, D::Error> {
-        quantity::deserialize(from).map(Some)
+        required::deserialize(from).map(Some)
     }
 
     pub(crate) fn serialize<Q: Quantity, S: Serializer>(

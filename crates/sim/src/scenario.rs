@@ -16,7 +16,7 @@ use forebay_sched::{GuardMode, PolicyName};
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::{number, optional, quantity, word};
+use crate::quantity::{number, optional, required, word};
 
 pub use self::job::{FileUse, Job, Operation, Order, Phase};
 
@@ -72,10 +72,10 @@ pub struct Scenario {
 #[serde(deny_unknown_fields, default)]
 pub struct Network {
     /// One way.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub delay: Nanos,
     /// The most that is added, all lengths equally likely.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub jitter: Nanos,
     /// Of each server's link and of the forwarder's, in each direction; no limit if `None`.
     #[serde(with = "optional")]
@@ -100,7 +100,7 @@ pub struct Servers {
     #[serde(deserialize_with = "number::<_, 1, SERVERS_MAX>")]
     pub count: u32,
     /// Consecutive bytes of a file on one server before the next one has its turn.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub stripe: Bytes,
     /// The most that one message carries: a longer range is split. No limit if `None`.
     #[serde(with = "optional")]
@@ -115,7 +115,7 @@ pub struct Servers {
     #[serde(deserialize_with = "number::<_, 1, DEPTH_MAX>")]
     pub depth: u32,
     /// Processor time of a request outside the scheduler: receiving it and answering.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub request_cpu: Nanos,
 }
 
@@ -162,7 +162,7 @@ pub struct Forwarder {
     #[serde(deserialize_with = "number::<_, 1, DEPTH_MAX>")]
     pub depth: u32,
     /// Processor time of a request outside the scheduler.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub request_cpu: Nanos,
     /// Clients send longer requests in pieces of this; whole if `None`.
     #[serde(with = "optional")]
@@ -199,19 +199,19 @@ pub struct Scheduling {
     #[serde(with = "word")]
     pub guard: GuardMode,
     /// Requests longer than this skip the policy; 0 for none.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub large: Bytes,
     /// The largest run.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub run_bytes: Bytes,
     /// Most requests in a run.
     #[serde(deserialize_with = "number::<_, 1, RUN_REQUESTS_MAX>")]
     pub run_requests: u32,
     /// The largest batch of several runs.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub batch_bytes: Bytes,
     /// The longest wait for a better batch, before it is cut to what can pay on the device.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub wait: Nanos,
     /// Most requests that wait at one server; more stay with the network until there is room.
     #[serde(deserialize_with = "number::<_, 1, QUEUE_REQUESTS_MAX>")]
@@ -261,7 +261,7 @@ pub struct Faults {
     #[serde(with = "optional")]
     pub stall_every: Option<Nanos>,
     /// How long a stalled server's device starts nothing.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub stall: Nanos,
     /// Requests at a server that fail, of 1,000.
     #[serde(deserialize_with = "number::<_, 0, 1000>")]

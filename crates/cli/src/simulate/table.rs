@@ -1,8 +1,55 @@
 //! What simulations showed, as tables for people.
 
 use forebay_bench::{Report, Row, table};
-use forebay_sim::{Latency, Outcome};
-use serde_json::Value;
+use forebay_sim::{Latency, Outcome, Scenario};
+use serde_json::{Map, Value};
+
+/// Every key of a scenario with its value, a line for each section; `run` is what else is known of
+/// the run. Jobs are left out where others make the requests.
+pub(super) fn settings(scenario: &Scenario, run: &str, with_jobs: bool) -> String {
+    let mut text = format!("{}, {run}\n", scenario.name);
+    if !scenario.about.is_empty() {
+        text += &format!("  {}\n", scenario.about);
+    }
+    let Ok(Value::Object(sections)) = serde_json::to_value(scenario) else {
+        unreachable!("a scenario is a table")
+    };
+    for (name, section) in &sections {
+        match section {
+            Value::Object(keys) => text += &line("  ", name, keys),
+            Value::Null => text += &format!("  {name}: none\n"),
+            Value::Array(jobs) if with_jobs => {
+                for job in jobs.iter().filter_map(Value::as_object) {
+                    text += &line("  ", name, job);
+                    let phases = job.get("phase").and_then(Value::as_array).into_iter().flatten();
+                    text.extend(
+                        phases.filter_map(Value::as_object).map(|it| line("    ", "phase", it)),
+                    );
+                }
+            }
+            // The name and what it is about stand above.
+            _ => {}
+        }
+    }
+    text
+}
+
+/// `section: key value, key value`.
+fn line(indent: &str, section: &str, keys: &Map<String, Value>) -> String {
+    let absent = match section {
+        "scheduler" => "as measured",
+        "phase" => "as the job",
+        _ => "none",
+    };
+    let word = |(key, value): (&String, &Value)| match value {
+        Value::Null => Some(format!("{key} {absent}")),
+        Value::String(text) => Some(format!("{key} {text}")),
+        Value::Array(_) | Value::Object(_) => None,
+        value => Some(format!("{key} {value}")),
+    };
+    let words: Vec<String> = keys.iter().filter_map(word).collect();
+    format!("{indent}{section}: {}\n", words.join(", "))
+}
 
 /// A line for each policy, and one for each application under it.
 pub(super) fn tables(outcomes: &[Outcome]) -> String {

@@ -8,8 +8,8 @@ use std::sync::Barrier;
 use forebay_client::Endpoint;
 use forebay_forwarder::settings::Sources;
 use forebay_forwarder::{Forwarder, Status};
-use forebay_sched::{Access, GuardMode, PolicyName};
-use forebay_sim::Pace;
+use forebay_sched::{Access, GuardMode};
+use forebay_sim::{Choice, Pace};
 use forebay_trace::{Recorded, Workload};
 use forebay_units::{Bytes, ClientId, FileIndex};
 use rustix::fs::{Advice, fadvise, statvfs};
@@ -36,8 +36,8 @@ pub(super) struct Told<'a> {
     pub(super) guard: GuardMode,
     pub(super) pace: Pace,
     /// Those that were named.
-    pub(super) policies: Option<&'a [PolicyName]>,
-    pub(super) default_policy: PolicyName,
+    pub(super) policies: Option<&'a [Choice]>,
+    pub(super) default_policy: &'a Choice,
 }
 
 fn failed(text: impl std::fmt::Display) -> Failure {
@@ -70,11 +70,11 @@ pub(super) fn replay(workload: &Workload, told: &Told<'_>) -> Result<Vec<Run>, F
             told.against
         )));
     }
-    let default = [told.default_policy];
-    let policies = told.policies.unwrap_or(&default);
-    let replay = |policy: &PolicyName| {
+    let policies = told.policies.unwrap_or(std::slice::from_ref(told.default_policy));
+    let replay = |choice: &Choice| {
+        let policy = choice.name().to_lowercase();
         let files = Files::make(workload, folder)?;
-        let (forwarder, endpoint) = forwarder(*policy, &files, told)?;
+        let (forwarder, endpoint) = forwarder(&policy, &files, told)?;
         let stopper = forwarder.stopper();
         let (seen, status) = std::thread::scope(|scope| {
             let serving = scope.spawn(move || forwarder.run());
@@ -83,14 +83,14 @@ pub(super) fn replay(workload: &Workload, told: &Told<'_>) -> Result<Vec<Run>, F
             (seen, serving.join())
         });
         let status = status.map_err(|_| failed("the forwarder ended by a bug"))?.map_err(failed)?;
-        Ok(run(policy.to_string().to_lowercase(), seen?, Some(&status)))
+        Ok(run(policy, seen?, Some(&status)))
     };
     policies.iter().map(replay).collect()
 }
 
 /// A forwarder over the made files, in this process.
 fn forwarder(
-    policy: PolicyName,
+    policy: &str,
     files: &Files,
     told: &Told<'_>,
 ) -> Result<(Forwarder, Endpoint), Failure> {
@@ -100,7 +100,7 @@ fn forwarder(
     let mut sources = Sources::new()
         .flag("listen.unix", &socket.display().to_string())
         .flag("export.root", &root)
-        .flag("scheduler.policy", &policy.to_string().to_lowercase())
+        .flag("scheduler.policy", policy)
         .flag("scheduler.guard", told.guard.as_str())
         .flag("store.kind", &store);
     if told.device.is_some() {

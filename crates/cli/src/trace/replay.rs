@@ -8,24 +8,28 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::ValueEnum;
 use forebay_device::Profile;
-use forebay_sched::{GuardMode, PolicyName};
-use forebay_sim::scenario::{Network, Scenario, Scheduling, Servers};
-use forebay_sim::{Pace, Simulation};
-use forebay_trace::{Header, Setup, Summary, Workload};
+use forebay_sched::policies::hbrr::HbrrQuantum;
+use forebay_sched::sharing::Discipline;
+use forebay_sched::{GuardMode, PolicyName, PolicySettings};
+use forebay_sim::scenario::{Network, Scenario, Scheduling, Servers, Sharing};
+use forebay_sim::{Choice, Pace};
+use forebay_trace::{Header, Setup, Summary};
 use forebay_units::{Bytes, Nanos};
 use serde_json::json;
 
+use super::recording::{PaceName, Recording, pace_word};
 use super::table::{Run, table};
 use super::{live, read_file, reader, tell_missing};
 use crate::console::{print, say};
 use crate::failure::{FAILED, Failure, USAGE};
+use crate::simulate::choice;
 
 const HELP: &str = "\
 In virtual time (without --against), the requests go through the real scheduler to the model of a
-device, and nothing else costs time: the same trace, policies and seed give the same bytes. Limits
-and guard are those of the recording where the trace has them.
+device, and nothing else costs time: the same trace, policies and seed give the same bytes. Limits,
+guard, the longest wait, and how classes shared, are those of the recording where the trace has
+them; what is not is said. forebay simulate SCENARIO --requests FILE has them in a whole scenario.
 
 In real time (--against), files of the same sizes are made, and each recorded client is a
 connection to a forwarder: one in this process over a directory, or a running one. The recorded
@@ -38,7 +42,7 @@ Pace:
 Which request one followed is concluded: it is the last of its client that had ended when it came.
 
 Examples:
-  forebay trace replay run.trace --policy all
+  forebay trace replay run.trace --policy all,auto
   forebay trace replay run.trace --policy to,aioli --device ssd --pace open --json
   forebay trace replay run.trace --policy to,aioli --against /scratch
   forebay trace replay run.trace --against unix:/run/forebay.sock --files /data
@@ -52,7 +56,8 @@ pub(super) struct ReplayArgs {
     /// The trace
     #[arg(value_name = "FILE")]
     trace: PathBuf,
-    /// Policies, separated by commas, or all [default: the recorded one, or aioli]
+    /// Policies, separated by commas; all for each of them, auto for a selector [default: the
+    /// recorded one, or aioli]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     policy: Vec<String>,
     /// Which conflicting requests keep their order [default: as recorded, or overlap]
@@ -84,35 +89,18 @@ pub(super) struct ReplayArgs {
     json: bool,
 }
 
-/// When requests are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PaceName {
-    /// After the request that each followed
-    Closed,
-    /// At their recorded times
-    Open,
-}
-
 pub(super) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let bytes = read_file(&args.trace)?;
     let reader = reader(&args.trace, &bytes)?;
-    let header = reader.header().clone();
-    let workload = Workload::read(reader.clone());
-    let summary = Summary::read(reader, 0);
-    if workload.requests.is_empty() {
-        let text = format!("{}: no requests in it", args.trace.display());
-        return Err(Failure::new(FAILED, text));
-    }
-    let setup = Setup::of(&header).ok();
+    let summary = Summary::read(reader.clone(), 0);
+    let recording = Recording::read(&args.trace, reader)?;
+    let Recording { header, workload, setup, .. } = &recording;
     let policies = policies(&args.policy, setup.as_ref())?;
-    let pace = match args.pace {
-        PaceName::Closed => Pace::Closed,
-        PaceName::Open => Pace::Open,
-    };
+    let pace = Pace::from(args.pace);
     let guard = args.guard.or(setup.map(|setup| setup.options.guard)).unwrap_or_default();
-    let mut runs = vec![Run::recorded(&workload, &summary)];
+    let mut runs = vec![Run::recorded(workload, &summary)];
     match &args.against {
-        None => runs.extend(simulate(args, &workload, setup.as_ref(), guard, pace, &policies)?),
+        None => runs.extend(simulate(args, &recording, guard, pace, &policies)?),
         Some(against) => {
             let told = live::Told {
                 against,
@@ -123,66 +111,70 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
                 guard,
                 pace,
                 policies: (!args.policy.is_empty()).then_some(&policies[..]),
-                default_policy: policies[0],
+                default_policy: &policies[0],
             };
-            runs.extend(live::replay(&workload, &told)?);
+            tell_left_out_live(&recording);
+            runs.extend(live::replay(workload, &told)?);
         }
     }
     match args.json {
-        true => print(&format!("{:#}\n", describe(args, &header, guard, pace, &runs)))?,
+        true => print(&format!("{:#}\n", describe(args, header, guard, pace, &runs)))?,
         false => print(&table(&runs))?,
     }
     Ok(tell_missing(&args.trace, &workload.damages, workload.lost_events))
 }
 
 /// The policies that were named, or the recorded one.
-fn policies(given: &[String], setup: Option<&Setup>) -> Result<Vec<PolicyName>, Failure> {
-    match given {
-        [] => Ok(vec![setup.map_or(PolicyName::Aioli, |setup| setup.policy)]),
-        [word] if word == "all" => Ok(PolicyName::ALL.to_vec()),
-        words => {
-            let read = |word: &String| {
-                let wrong = |error| Failure::new(USAGE, format!("{word}: {error}, or all"));
-                word.parse().map_err(wrong)
-            };
-            words.iter().map(read).collect()
-        }
+fn policies(given: &[String], setup: Option<&Setup>) -> Result<Vec<Choice>, Failure> {
+    if given.is_empty() {
+        return Ok(vec![setup.map_or(PolicyName::Aioli, |setup| setup.policy).into()]);
     }
+    let choices: Vec<Vec<Choice>> =
+        given.iter().map(|word| choice(word)).collect::<Result<_, _>>()?;
+    Ok(choices.concat())
 }
 
 const DEVICE: &str = "hdd-57";
 
 fn simulate(
     args: &ReplayArgs,
-    workload: &Workload,
-    setup: Option<&Setup>,
+    recording: &Recording,
     guard: GuardMode,
     pace: Pace,
-    policies: &[PolicyName],
+    policies: &[Choice],
 ) -> Result<Vec<Run>, Failure> {
     let device = Profile::by_name(args.device.as_deref().unwrap_or(DEVICE))
         .map_err(|error| Failure::new(USAGE, format!("--device: {error}")))?;
-    let scenario = scenario(setup, device, args.depth, guard);
-    let run = |policy: &PolicyName| {
-        let simulation =
-            Simulation::replay(&scenario, &workload.requests, pace, *policy, args.seed);
+    let scenario = scenario(recording, device, args.depth, guard);
+    tell_left_out(recording, policies);
+    let run = |choice: &Choice| {
+        let simulation = recording.simulation(&scenario, pace, choice, args.seed, true);
         let outcome = simulation
             .map_err(|error| Failure::new(FAILED, format!("{}: {error}", args.trace.display())))?
             .finish();
-        say(format_args!("{policy}: {} events simulated", outcome.events));
+        say(format_args!("{}: {} events simulated", choice.name(), outcome.events));
         Ok(Run::simulated(&outcome))
     };
     policies.iter().map(run).collect()
 }
 
 /// One scheduler before one device, and neither network nor processor in between.
-fn scenario(setup: Option<&Setup>, device: Profile, depth: u32, guard: GuardMode) -> Scenario {
+fn scenario(recording: &Recording, device: Profile, depth: u32, guard: GuardMode) -> Scenario {
     let mut scheduler = Scheduling { guard, cpu: Some(Nanos::ZERO), ..Scheduling::default() };
-    if let Some(Setup { options, limits, .. }) = setup {
+    scheduler.wait = recording.wait_max().unwrap_or(scheduler.wait);
+    if let Some(Setup { options, limits, classes, .. }) = &recording.setup {
         scheduler.large = options.large_bytes.unwrap_or(Bytes::ZERO);
         scheduler.run_bytes = limits.run_bytes_max;
         scheduler.run_requests = limits.run_requests_max;
         scheduler.batch_bytes = limits.batch_bytes_max;
+        let most = u32::try_from(options.queue_requests_max).unwrap_or(u32::MAX);
+        scheduler.queue_requests = most.min(scheduler.queue_requests);
+        scheduler.sharing = match classes.map(|classes| classes.sharing.discipline) {
+            None => Sharing::None,
+            Some(Discipline::Drr) => Sharing::Drr,
+            // Windows replace it as soon as the simulation begins.
+            Some(Discipline::Sfq | Discipline::Twins(_)) => Sharing::Sfq,
+        };
     }
     Scenario {
         name: "replay".into(),
@@ -190,6 +182,45 @@ fn scenario(setup: Option<&Setup>, device: Profile, depth: u32, guard: GuardMode
         servers: Servers { device, depth, request_cpu: Nanos::ZERO, ..Servers::default() },
         scheduler,
         ..Scenario::default()
+    }
+}
+
+/// Says what of the recorded scheduler is not replayed in virtual time.
+fn tell_left_out(recording: &Recording, policies: &[Choice]) {
+    let has_hbrr = policies
+        .iter()
+        .any(|choice| matches!(choice, Choice::Fixed(PolicyName::Hbrr) | Choice::Auto(_)));
+    if let Some(setup) = recording.setup.filter(|_| has_hbrr) {
+        let usual = PolicySettings::from(setup.limits).hbrr.quantum;
+        if setup.hbrr_quantum != usual {
+            let [recorded, usual] = [setup.hbrr_quantum, usual].map(quantum);
+            say(format_args!(
+                "forebay: HBRR's recorded quantum of {recorded} is not replayed; it has {usual}"
+            ));
+        }
+    }
+    if recording.policy_changes > 0 {
+        say(format_args!(
+            "forebay: {} changes of policies while it was recorded are not replayed; each replay has its own policy",
+            recording.policy_changes
+        ));
+    }
+}
+
+/// Says what of the recorded scheduler is not replayed in real time.
+fn tell_left_out_live(recording: &Recording) {
+    if recording.has_shares() {
+        say(format_args!(
+            "forebay: recorded weights and limits are not replayed in real time: a forwarder that runs has its own, \
+             with --against DIR all classes are alike; replay in virtual time to have them"
+        ));
+    }
+}
+
+fn quantum(quantum: HbrrQuantum) -> String {
+    match quantum {
+        HbrrQuantum::Ranges(count) => format!("{count} ranges"),
+        HbrrQuantum::Bytes(bytes) => format!("{} bytes", bytes.0),
     }
 }
 
@@ -207,7 +238,7 @@ fn describe(
         "recorded_by": header.source,
         "time": if is_live { "real" } else { "virtual" },
         "against": args.against,
-        "pace": if pace == Pace::Open { "open" } else { "closed" },
+        "pace": pace_word(pace),
         "guard": guard.as_str(),
         "device": device,
         "depth": args.depth,

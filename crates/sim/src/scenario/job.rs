@@ -9,7 +9,7 @@ use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::{CLIENTS_MAX, FILE_BYTES_MAX, Invalid, Scenario, Sharing, check, in_range, in_time};
-use crate::quantity::{number, optional, quantity};
+use crate::quantity::{number, optional, required};
 
 /// Most phases of a job.
 const PHASES_MAX: usize = 1000;
@@ -50,7 +50,7 @@ pub struct Job {
     #[serde(default)]
     pub order: Order,
     /// The size of a request.
-    #[serde(with = "quantity")]
+    #[serde(with = "required")]
     pub request: Bytes,
     /// How many requests each client makes.
     #[serde(deserialize_with = "number::<_, 1, REQUESTS_MAX>")]
@@ -62,16 +62,16 @@ pub struct Job {
     #[serde(default = "one", deserialize_with = "number::<_, 1, WINDOW_MAX>")]
     pub window: u32,
     /// Between an answer and the next request.
-    #[serde(default, with = "quantity")]
+    #[serde(default, with = "required")]
     pub think: Nanos,
     /// The most that is added to `think`, all lengths equally likely.
-    #[serde(default, with = "quantity")]
+    #[serde(default, with = "required")]
     pub think_jitter: Nanos,
     /// When the job starts.
-    #[serde(default, with = "quantity")]
+    #[serde(default, with = "required")]
     pub start: Nanos,
     /// The most that a client starts later than that.
-    #[serde(default = "a_millisecond", with = "quantity")]
+    #[serde(default = "a_millisecond", with = "required")]
     pub start_jitter: Nanos,
     /// What each client does in turns, again and again until it has made `requests`; the same all
     /// the time if there are none.
