@@ -165,6 +165,19 @@ fn cancel_takes_exactly_the_request_that_is_named() {
 }
 
 #[test]
+fn what_a_call_back_cancels_out_of_a_long_batch_is_not_given_and_the_rest_is() {
+    let bench = Bench::new();
+    let program = bench.compile("long_batch");
+    for (algorithm, options) in
+        [("aIOLi", "aioli_quantum = 1048576"), ("MLF", "mlf_quantum = 1048576"), ("TO-agg", "")]
+    {
+        let text =
+            format!("library_options: {{ default_algorithm = \"{algorithm}\"; {options} }}\n");
+        succeeded(command(&program).arg(bench.write("long.conf", &text)));
+    }
+}
+
+#[test]
 fn start_and_end_may_come_in_any_order() {
     let bench = Bench::new();
     let restart = bench.compile("restart");
