@@ -260,7 +260,7 @@ mod tests {
         }
 
         /// Until all files have ended.
-        fn to_the_end(&mut self) -> Vec<u32> {
+        fn until_the_end(&mut self) -> Vec<u32> {
             let left =
                 |always: &Self| always.sizes.iter().sum::<u64>() - always.asked.iter().sum::<u64>();
             let bytes = left(self);
@@ -338,13 +338,13 @@ mod tests {
     fn two_files_of_one_size_end_together_after_few_changes() {
         let size = 256 << 20;
         let mut always = Always::of(SHORT_MAX, &[size; 2]);
-        let order = always.to_the_end();
+        let order = always.until_the_end();
         let last = order.iter().rposition(|number| *number != order[order.len() - 1]).unwrap();
         let gap = (order.len() - 1 - last) as u64 * PIECE;
         assert!(gap <= 2 * TURN_MIN, "{gap}");
         assert!(changes(&order) <= 52, "{}", changes(&order));
         // A file alone has no turns to be kept short.
-        assert_eq!(changes(&Always::of(SHORT_MAX, &[size]).to_the_end()), 0);
+        assert_eq!(changes(&Always::of(SHORT_MAX, &[size]).until_the_end()), 0);
     }
 
     #[test]
