@@ -175,7 +175,7 @@ struct forebay_turn {
      */
     uint64_t offset;
     /**
-     * How many bytes.
+     * How many bytes; 0 for everything from `offset` on.
      */
     uint64_t length;
     /**
@@ -405,7 +405,8 @@ struct forebay_request {
      */
     uint64_t offset;
     /**
-     * How many bytes; it must end at 2^63 - 1 or before.
+     * How many bytes; it must end at 2^63 - 1 or before. 0 with `FOREBAY_ALONE` for everything
+     * from `offset` on, as an append or a truncation needs it.
      */
     uint64_t length;
     /**
@@ -421,7 +422,8 @@ struct forebay_request {
      */
     uint32_t client;
     /**
-     * Which class it is accounted to; any number below 2^32 - 1.
+     * Which class it is accounted to; any number below 2^32 - 1. When `classes_max` classes are
+     * busy or configured, further ones have one place together, which is configured as 2^32 - 1.
      */
     uint32_t class_id;
 };
@@ -686,6 +688,7 @@ int forebay_submit(struct forebay *controller,
 
 /**
  * Says that a dispatched request is over: with the number of bytes that it moved, or a negative errno.
+ * More bytes than it asked for count as what it asked for, without an end as 2^31 - 4096.
  * As every call that finds something to dispatch, it may call back before it returns, even if it fails.
  */
 int forebay_complete(struct forebay *controller,
@@ -694,6 +697,7 @@ int forebay_complete(struct forebay *controller,
 
 /**
  * Takes back a request that has not been dispatched. -EBUSY if it has been: it is to be completed.
+ * With polling, that may be before `forebay_poll` hands it out: a batch is dispatched as a whole.
  */
 int forebay_cancel(struct forebay *controller, uint64_t ticket);
 
@@ -729,6 +733,7 @@ int forebay_hint(struct forebay *controller,
 /**
  * Takes no more requests, dispatches what waits, and sleeps until nothing is alive, at most
  * `timeout_ns`; for ever if that is negative. Then, and after -ETIMEDOUT, requests are taken again.
+ * With polling, another thread has to go on polling meanwhile.
  */
 int forebay_drain(struct forebay *controller, int64_t timeout_ns);
 

@@ -160,6 +160,7 @@ pub unsafe extern "C" fn forebay_submit(
 }
 
 /// Says that a dispatched request is over: with the number of bytes that it moved, or a negative errno.
+/// More bytes than it asked for count as what it asked for, without an end as 2^31 - 4096.
 /// As every call that finds something to dispatch, it may call back before it returns, even if it fails.
 ///
 /// # Safety
@@ -183,6 +184,7 @@ pub unsafe extern "C" fn forebay_complete(
 }
 
 /// Takes back a request that has not been dispatched. -EBUSY if it has been: it is to be completed.
+/// With polling, that may be before `forebay_poll` hands it out: a batch is dispatched as a whole.
 ///
 /// # Safety
 /// `controller` is null or valid.
@@ -287,6 +289,7 @@ pub unsafe extern "C" fn forebay_hint(
 
 /// Takes no more requests, dispatches what waits, and sleeps until nothing is alive, at most
 /// `timeout_ns`; for ever if that is negative. Then, and after -ETIMEDOUT, requests are taken again.
+/// With polling, another thread has to go on polling meanwhile.
 ///
 /// # Safety
 /// `controller` is null or valid.

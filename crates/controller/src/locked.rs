@@ -355,6 +355,7 @@ impl Locked {
         let moved = ended.moved;
         let ended = self.scheduler.complete(now, request, moved, ended.errno);
         if let (Some(selection), Some(accepted)) = (&mut self.selection, &ended) {
+            let moved = accepted.request.moved_at_most(moved);
             selection.ended(now, &accepted.request, moved, true);
         }
         debug_assert!(ended.is_some(), "only what is in flight is ended");
@@ -443,11 +444,13 @@ impl Locked {
 fn turn(shared: &Shared, accepted: &Accepted) -> Turn {
     let slot = accepted.request.tag as u32;
     let cell = shared.slots.slot(slot);
+    let range = accepted.request.range;
+    let is_open = range.end.0 == u64::MAX;
     Turn {
         ticket: shared.slots.ticket(Name::of(slot, cell.word())),
         id: cell.id(),
-        offset: accepted.request.range.start,
-        length: accepted.request.range.length(),
+        offset: range.start,
+        length: if is_open { Bytes::ZERO } else { range.length() },
         client: accepted.request.client,
         class: accepted.request.class,
     }

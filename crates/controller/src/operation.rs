@@ -93,7 +93,7 @@ pub struct Turn {
     pub id: u64,
     /// Where it starts.
     pub offset: Offset,
-    /// How much it covers.
+    /// How much it covers; 0 for one without an end.
     pub length: Bytes,
     /// Which client it came from.
     pub client: ClientId,

@@ -12,7 +12,7 @@ pub(crate) const REQUESTS_MAX: usize = 1 << 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The scheduler's own. `queue_requests_max` bounds what waits, from 1 to 2^24; operations that
-    /// threads hand over at the same moment may exceed it by 256.
+    /// threads hand over at the same moment may exceed it by 512.
     pub scheduler: SchedulerOptions,
     /// Dispatch depth, from 1 to 2^24: a batch leaves while fewer requests than this are in flight.
     pub depth: usize,

@@ -88,7 +88,8 @@ pub struct forebay_request {
     pub file: forebay_file,
     /// Where it starts, in bytes.
     pub offset: u64,
-    /// How many bytes; it must end at 2^63 - 1 or before.
+    /// How many bytes; it must end at 2^63 - 1 or before. 0 with `FOREBAY_ALONE` for everything
+    /// from `offset` on, as an append or a truncation needs it.
     pub length: u64,
     /// `FOREBAY_READ`, `FOREBAY_WRITE`, `FOREBAY_ALONE` or `FOREBAY_SYNC`.
     pub operation: u32,
@@ -96,7 +97,8 @@ pub struct forebay_request {
     pub flags: u32,
     /// Which client it comes from; any number.
     pub client: u32,
-    /// Which class it is accounted to; any number below 2^32 - 1.
+    /// Which class it is accounted to; any number below 2^32 - 1. When `classes_max` classes are
+    /// busy or configured, further ones have one place together, which is configured as 2^32 - 1.
     pub class_id: u32,
 }
 
@@ -110,7 +112,7 @@ pub struct forebay_turn {
     pub id: u64,
     /// Where it starts, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// How many bytes; 0 for everything from `offset` on.
     pub length: u64,
     /// Which client it came from.
     pub client: u32,

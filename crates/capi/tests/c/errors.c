@@ -20,7 +20,8 @@ static void on_batch(struct forebay *controller, const struct forebay_batch *bat
 {
     (void)controller;
     CHECK(user == &seen_count && batch->count > 0 && batch->file.high == 1);
-    CHECK(batch->offset == batch->turns[0].offset);
+    CHECK(batch->offset == batch->turns[0].offset && batch->length >= batch->turns[0].length);
+    CHECK(batch->length < 1 << 20);
     memcpy(seen + seen_count, batch->turns, batch->count * sizeof *seen);
     seen_count += batch->count;
     batch_count++;
@@ -207,8 +208,8 @@ static void ranges_and_tickets(void)
     CHECK(forebay_submit(controller, &asked, NULL) == -EOVERFLOW);
     asked = request(8, FOREBAY_SYNC, UINT64_MAX);
     CHECK(forebay_submit(controller, &asked, NULL) == 0);
-    CHECK(seen_count == 4);
-    CHECK(forebay_complete(controller, first, 100) == 0);
+    CHECK(seen_count == 4 && seen[3].length == 0 && seen[3].offset == 0);
+    CHECK(forebay_complete(controller, first, INT64_MAX) == 0);
     CHECK(seen_count == 5 && forebay_complete(controller, seen[4].ticket, 0) == 0);
     CHECK(forebay_destroy(controller) == 0 && forebay_destroy(other) == 0);
 }

@@ -30,14 +30,17 @@ pub(super) fn table(endpoint: &str, status: &Status, before: Option<&Status>) ->
 /// One line: how much, by whom, and what waits.
 pub(super) fn line(status: &Status, before: Option<&Status>) -> String {
     let span = Span::new(status, before);
-    let oldest = status.classes.iter().map(|class| class.oldest_waiting_ns).max();
+    let waiting = status.classes.iter().filter(|class| class.waiting > 0);
+    let oldest = waiting.max_by_key(|class| class.oldest_waiting_ns).map_or_else(
+        || "-".to_owned(),
+        |class| format!("{} ({})", Length(class.oldest_waiting_ns), printable(&class.name)),
+    );
     format!(
-        "{} s: {}; {} queued, {} in flight, oldest waiting {}\n",
+        "{} s: {}; {} queued, {} in flight, oldest waiting {oldest}\n",
         Duration::from_nanos(status.uptime_ns).as_secs(),
         heaviest(&span),
         status.scheduler.queued,
         status.scheduler.in_flight,
-        Length(oldest.unwrap_or_default())
     )
 }
 
@@ -151,7 +154,7 @@ fn classes(span: &Span<'_>) -> Columns {
         "device p50/p99",
         "throttled",
         "waiting (oldest)",
-        "blocked by",
+        "blocked (most by)",
     ]);
     for (class, had) in rows.iter().take(CLASSES_MAX) {
         let account = &class.account;
@@ -159,15 +162,15 @@ fn classes(span: &Span<'_>) -> Columns {
             0 => "-".to_owned(),
             count => format!("{count} ({})", Length(class.oldest_waiting_ns)),
         };
-        let throttled = match account.throttled_ns {
+        let throttled = match account.throttled {
             0 => "-".to_owned(),
-            time => Length(time).to_string(),
+            times => format!("{} in {times}", Length(account.throttled_ns)),
         };
-        let blocker = class.blocked_by.first();
-        let blocked_by = blocker.map_or_else(
-            || "-".to_owned(),
-            |by| format!("{} ({})", printable(&by.class), Length(by.time_ns)),
-        );
+        let blocked = match (account.blocked_ns, class.blocked_by.first()) {
+            (0, None) => "-".to_owned(),
+            (time, None) => Length(time).to_string(),
+            (time, Some(by)) => format!("{} ({})", Length(time), printable(&by.class)),
+        };
         columns.push([
             named(class),
             percent(had.bytes, bytes),
@@ -178,7 +181,7 @@ fn classes(span: &Span<'_>) -> Columns {
             times(&account.device_time),
             throttled,
             waiting,
-            blocked_by,
+            blocked,
         ]);
     }
     columns.note_left_out(rows.len().saturating_sub(CLASSES_MAX), "classes");
@@ -377,11 +380,16 @@ mod tests {
             requests: 1,
             time_ns: 2_000_000,
         }];
+        status.classes[1].account.blocked_ns = 5_000_000;
+        (status.classes[1].waiting, status.classes[1].oldest_waiting_ns) = (2, 7_000_000);
+        let account = &mut status.classes[0].account;
+        (account.throttled, account.throttled_ns) = (4, 9_000_000);
         status.classes[0].settings.insert("weight".to_owned(), "3".to_owned());
         let text = table("unix:/x", &status, None);
+        assert!(line(&status, None).ends_with("oldest waiting 7.0 ms (8/-)\n"));
         let first = text.lines().next().unwrap();
         assert!(first.contains("7/climate with 75 % of 4.0 MiB and 75 % of 40 requests"), "{text}");
-        for part in ["7/climate [weight=3]", "7/climate (2.0 ms)", "3.5"] {
+        for part in ["7/climate [weight=3]", "5.0 ms (7/climate)", "9.0 ms in 4", "3.5"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
