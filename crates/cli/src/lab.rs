@@ -275,8 +275,19 @@ fn status_once(args: &StatusArgs, before: &str) -> Result<ExitCode, Failure> {
         Some(name) => vec![name.clone()],
         None => names().map_err(failure)?,
     };
-    let found: Result<Vec<_>, _> = wanted.iter().map(|name| look(name)).collect();
-    let found = found?;
+    let (mut found, mut is_all) = (Vec::new(), true);
+    for name in &wanted {
+        match look(name) {
+            Ok(one) => found.push(one),
+            Err(failure) if args.name.is_some() => return Err(failure),
+            // Of all disks, one that is just taken down is none; the others are shown in any case.
+            Err(failure) if names().map_err(self::failure)?.contains(name) => {
+                say(format_args!("forebay: {failure}"));
+                is_all = false;
+            }
+            Err(_) => {}
+        }
+    }
     let is_line = args.watch.is_some();
     match (args.json, args.name.is_some(), &found[..]) {
         (true, true, [one]) => print(&show::json(one, is_line)?)?,
@@ -289,7 +300,7 @@ fn status_once(args: &StatusArgs, before: &str) -> Result<ExitCode, Failure> {
     }
     let is_well =
         |one: &show::Status| one.state.is_whole() && !matches!(one.state.owner, Owner::Gone(_));
-    Ok(if found.iter().all(is_well) { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if is_all && found.iter().all(is_well) { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// What there is of a disk; what it is and has done only if it is whole: a daemon that has died or
