@@ -19,7 +19,8 @@ use crate::table::{State, Table, slot_of};
 ///
 /// Contract, checked for every policy by the shared laws: an added request leaves exactly once,
 /// by [`select`](Policy::select), [`cancel`](Policy::cancel) or [`drain`](Policy::drain); decisions depend on nothing but the calls
-/// made; nothing is allocated once the high-water mark of queued requests has been reached.
+/// made; nothing is allocated below the high-water marks of queued requests, and of those that merge or
+/// come out of order, since they take a little more.
 pub trait Policy: Send {
     /// The policy's name, as in configuration and tables.
     fn name(&self) -> &'static str;
@@ -122,7 +123,8 @@ impl<'a> Requests<'a> {
         Self { table, slots }
     }
 
-    /// The request of that id, if the policy holds it.
+    /// The request of that id, if the policy holds it. To be asked for ids that it holds: one that
+    /// has been completed or cancelled may be given again to another request.
     pub fn get(&self, id: RequestId) -> Option<Accepted> {
         let slot = match self.slots {
             Some(slots) => *slots.get(slot_of(id) as usize)?,

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! `R` is what a policy notes about a run, `Q` about a queue. Nothing is allocated below the
-//! high-water marks of requests, runs and queues.
+//! high-water marks of requests, of runs of several, of runs that came out of order, and of queues.
 //!
 //! # Bytes a queued request
 //!
