@@ -196,8 +196,10 @@ impl Library {
     pub(crate) fn stop(&self) {
         self.intake.lock().close();
         self.is_ending.store(true, Ordering::SeqCst);
-        // Not joined under the lock, which those take who wake it.
-        if let Some(running) = lock(&self.thread).take() {
+        // Not joined under the lock, which those take who wake it: a guard in the condition would
+        // live until the end of the block.
+        let running = lock(&self.thread).take();
+        if let Some(running) = running {
             running.ring();
             if running.thread.join().is_err() {
                 door::say("the library's thread has failed");
@@ -225,9 +227,9 @@ impl Library {
     }
 
     pub(crate) fn add(&self, addition: &Addition<'_>) -> Result<(), Failure> {
-        let when = Instant::now();
         // Held until the request is taken in, so that lines come in the order of arrival.
         let trace = self.is_traced.load(Ordering::Relaxed).then(|| lock(&self.trace));
+        let when = Instant::now();
         let added = match self.is_passing.load(Ordering::Relaxed) {
             true => self.pass(addition, when, trace),
             false => self.take_in(addition, when, trace),

@@ -178,6 +178,11 @@ fn what_a_call_back_cancels_out_of_a_long_batch_is_not_given_and_the_rest_is() {
 }
 
 #[test]
+fn the_library_ends_while_others_add_cancel_and_release() {
+    Bench::new().run_under("ending", &["TO", "aIOLi"]);
+}
+
+#[test]
 fn start_and_end_may_come_in_any_order() {
     let bench = Bench::new();
     let restart = bench.compile("restart");

@@ -163,7 +163,7 @@ impl Controller {
         let mut selection = selection.map(Box::new);
         let (changed, old) = self.change(|locked, now| {
             let changed =
-                locked.scheduler.change(now, key, value, |scheduler| change(scheduler, now));
+                locked.scheduler.try_change(now, key, value, |scheduler| change(scheduler, now));
             if changed.is_some() {
                 if let (Some(new), Some(old)) = (&mut selection, &mut locked.selection) {
                     new.follow(old);

@@ -71,6 +71,10 @@ impl Published {
     pub(crate) fn set(&self, snapshot: Snapshot) -> Option<Arc<Snapshot>> {
         let mut latest = self.latest();
         latest.number += 1;
+        if latest.readers == 0 {
+            // Who had asked for it was served meanwhile; it must not stay, unread.
+            return Some(Arc::new(snapshot));
+        }
         latest.snapshot.replace(Arc::new(snapshot))
     }
 
@@ -217,5 +221,7 @@ mod tests {
         assert!(published.reader().newer(Detail::Counters).is_none(), "it was there before");
         drop(second);
         assert_eq!(Arc::strong_count(&read), 1);
+        assert!(published.set(snapshot(Detail::Accounts)).is_some(), "nobody reads it any more");
+        assert!(published.latest().snapshot.is_none());
     }
 }

@@ -255,4 +255,18 @@ impl Traced {
         self.record(now, &Event::Setting { key, value });
         change(&mut self.scheduler)
     }
+
+    /// As [`change`](Self::change), for what may turn out not to be possible: then nothing is
+    /// taken down.
+    pub fn try_change<R>(
+        &mut self,
+        now: Timestamp,
+        key: &str,
+        value: &str,
+        change: impl FnOnce(&mut Scheduler) -> Option<R>,
+    ) -> Option<R> {
+        let changed = change(&mut self.scheduler)?;
+        self.record(now, &Event::Setting { key, value });
+        Some(changed)
+    }
 }
