@@ -779,8 +779,10 @@ int forebay_read_counters(struct forebay *controller,
                           size_t size);
 
 /**
- * Writes counters, classes, accounts and why policy `auto` has chosen as it has, as JSON, ended by a zero byte, if `size` bytes are enough.
- * Returns how many bytes are needed, the zero byte included: if more than `size`, nothing was written.
+ * Writes counters, classes, accounts and why policy `auto` has chosen as it has, as JSON, ended by a
+ * zero byte, if `size` bytes are enough; forebay(3) lists the members. Returns how many bytes are
+ * needed, the zero byte included: if more than `size`, nothing was written. Never waits for a lock,
+ * but may call back before it returns, if there is something to dispatch.
  */
 int forebay_statistics(struct forebay *controller,
                        char *buffer,

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forebay_controller::{
-    Controller, Delivery, Detail, FileKey, Hint, Notice, Options, Storage, Submission, Ticket,
+    Controller, Delivery, Detail, FileKey, Hint, Notice, Options, Snapshot, Storage, Submission,
+    Ticket,
 };
 use forebay_sched::policies::aioli::AioliSettings;
 use forebay_sched::sharing::{
@@ -180,21 +181,19 @@ impl forebay {
     }
 
     /// The name of the policy in charge.
-    pub(crate) fn policy_name(&self) -> Result<String, Failure> {
-        let state = self.controller.snapshot(Detail::Counters)?;
-        Ok(match &self.settings().1.choice {
+    pub(crate) fn policy_name(&self, state: &Snapshot) -> String {
+        match &self.settings().1.choice {
             Choice::Outside(outside) if state.policy_fault.is_none() => outside.name().to_owned(),
             // It is replaced for its fault, with classes at least in one of them.
             Choice::Outside(_) => PolicyName::To.to_string(),
             Choice::Known(_) | Choice::Auto => state.policy.to_owned(),
-        })
+        }
     }
 
     /// Everything that can be said in numbers, as JSON.
     pub(crate) fn statistics(&self) -> Result<String, Failure> {
-        let why = self.controller.why()?;
         let state = self.controller.snapshot(Detail::Accounts)?;
-        Ok(statistics::text(&state, &self.policy_name()?, why.as_ref()))
+        Ok(statistics::text(&state, &self.policy_name(&state)))
     }
 
     pub(crate) fn set_class(
@@ -249,10 +248,11 @@ impl forebay {
         loop {
             let (version, settings) = self.settings().clone();
             let (options, classes) = self.controller.made_with();
+            let state = self.controller.snapshot(Detail::Counters)?;
             let header = Header {
                 source: format!("libforebay {}", env!("CARGO_PKG_VERSION")),
                 clock_base_ns: self.controller.clock_base_ns(),
-                settings: settings.entries(&self.policy_name()?, options, classes),
+                settings: settings.entries(&self.policy_name(&state), options, classes),
             };
             let recorded = self.controller.record(Path::new(path), &header, memory as usize);
             recorded.map_err(|error| {

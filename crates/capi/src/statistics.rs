@@ -42,7 +42,7 @@ fn fault(of: &Snapshot) -> Option<String> {
 
 /// Everything: counters, classes, accounts by class and file if they are kept, and why the policy is
 /// what it is if it is chosen.
-pub(crate) fn text(of: &Snapshot, policy: &str, why: Option<&Why>) -> String {
+pub(crate) fn text(of: &Snapshot, policy: &str) -> String {
     let counters = counters(of);
     let mut all = json!({
         "policy": policy,
@@ -66,7 +66,7 @@ pub(crate) fn text(of: &Snapshot, policy: &str, why: Option<&Why>) -> String {
         "policy_switches": counters.switches,
         "files_now": counters.files_now,
     });
-    if let Some(why) = why {
+    if let Some(why) = &of.why {
         all["selection"] = selection(why, of.taken);
     }
     if !of.classes.is_empty() {

@@ -441,8 +441,10 @@ pub unsafe extern "C" fn forebay_read_counters(
     })
 }
 
-/// Writes counters, classes, accounts and why policy `auto` has chosen as it has, as JSON, ended by a zero byte, if `size` bytes are enough.
-/// Returns how many bytes are needed, the zero byte included: if more than `size`, nothing was written.
+/// Writes counters, classes, accounts and why policy `auto` has chosen as it has, as JSON, ended by a
+/// zero byte, if `size` bytes are enough; forebay(3) lists the members. Returns how many bytes are
+/// needed, the zero byte included: if more than `size`, nothing was written. Never waits for a lock,
+/// but may call back before it returns, if there is something to dispatch.
 ///
 /// # Safety
 /// `controller` is null or valid; `buffer` is good for writing `size` bytes, or null with a size of 0.

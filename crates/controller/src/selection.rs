@@ -93,6 +93,11 @@ impl Selection {
         }
     }
 
+    /// Why the policy is what it is.
+    pub(crate) fn why(&self, now: Timestamp) -> Option<Why> {
+        self.auto.why(now).into_iter().find(|why| why.part == Part::All)
+    }
+
     /// A request is over, or was taken back before it was dispatched.
     pub(crate) fn ended(
         &mut self,
@@ -175,18 +180,6 @@ impl Controller {
         // Not under the lock.
         drop(old);
         Ok(changed)
-    }
-
-    /// Why the policy is what it is; `None` unless it is chosen.
-    ///
-    /// # Errors
-    /// Only those of every call: [`Error::Forked`], [`Error::Broken`].
-    pub fn why(&self) -> Result<Option<Why>, Error> {
-        self.check_process()?;
-        self.change(|locked, now| {
-            let selection = locked.selection.as_ref()?;
-            selection.auto.why(now).into_iter().find(|why| why.part == Part::All)
-        })
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use forebay_sched::{ClassStats, Fault, Stats};
+use forebay_select::Why;
 use forebay_units::Timestamp;
 
 use crate::active::Active;
@@ -43,6 +44,8 @@ pub struct Snapshot {
     pub classes: Vec<ClassStats>,
     /// Accounts by class and by file; only with [`Detail::Accounts`], and if they are kept.
     pub accounts: Option<forebay_stats::Snapshot>,
+    /// Why the policy is what it is; only with [`Detail::Accounts`], and if it is chosen.
+    pub why: Option<Why>,
     /// When it was taken, on the controller's own clock, which starts at 0.
     pub taken: Timestamp,
     detail: Detail,
@@ -129,6 +132,7 @@ impl Locked {
             policy_fault: self.scheduler.policy_fault(),
             classes: all.iter().flat_map(|scheduler| scheduler.classes(now)).collect(),
             accounts: all.and_then(|scheduler| scheduler.snapshot(now)),
+            why: all.and(self.selection.as_ref()).and_then(|selection| selection.why(now)),
             taken: now,
             detail,
         }
