@@ -2,7 +2,7 @@
 
 use forebay_units::{Bytes, Nanos};
 
-/// Parameters of [`Aioli`].
+/// Parameters of [`Aioli`](super::Aioli).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AioliSettings {
     /// What a new queue's runs earn a step: from `quantum_bytes_min` on, never more than
