@@ -81,9 +81,9 @@ impl Arrangement {
         };
         let policy = move || build(name, &settings);
         let controller = match sharing(config, queues)? {
-            None => Controller::new(&options, policy(), Delivery::Poll),
+            None => Controller::new(&options, policy(), Delivery::Rounds),
             Some(classes) => {
-                Controller::with_classes(&options, &classes, Box::new(policy), Delivery::Poll)
+                Controller::with_classes(&options, &classes, Box::new(policy), Delivery::Rounds)
             }
         };
         let controller = controller.map_err(|error| cannot_start(&error, error.into()))?;

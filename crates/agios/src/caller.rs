@@ -2,17 +2,14 @@
 
 use core::sync::atomic::Ordering;
 use std::cell::Cell;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forebay_controller::{Controller, Error, Turn};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
+use forebay_controller::{Error, Turn};
 
 use crate::door;
 use crate::library::{AWAKE, LIBRARY, Seen, UNTIL_ADDED, UNTIL_ANYTHING};
-use crate::queue::Called;
+use crate::queue::{Called, Queue};
 use crate::sys::CallBacks;
 
 /// How long it looks for news before it sleeps: waking it costs a program that adds one request at
@@ -35,9 +32,6 @@ pub(crate) fn is_calling_back() -> bool {
 /// See the module's head.
 pub(crate) struct Caller {
     call_backs: CallBacks,
-    controller: Controller,
-    /// Readable when it is to look.
-    bell: Arc<OwnedFd>,
     /// It hears of every release at once: somebody measures when that was.
     hears_all: bool,
     turns: Vec<Turn>,
@@ -47,24 +41,27 @@ pub(crate) struct Caller {
 }
 
 /// What it does next.
-enum Next {
+enum Step {
     CallBack,
-    /// Nothing, when the queue had been told this; whether requests wait.
-    Rest(Seen, bool),
+    Rest(Rest),
     End,
 }
 
+/// Nothing may go now.
+#[derive(Clone, Copy)]
+struct Rest {
+    /// What the queue had been told.
+    seen: Seen,
+    /// Whether requests wait.
+    is_waiting: bool,
+    /// When one may go even if nothing happens.
+    until: Option<Instant>,
+}
+
 impl Caller {
-    pub(crate) fn new(
-        call_backs: CallBacks,
-        controller: &Controller,
-        bell: &Arc<OwnedFd>,
-        hears_all: bool,
-    ) -> Self {
+    pub(crate) fn new(call_backs: CallBacks, hears_all: bool) -> Self {
         Self {
             call_backs,
-            controller: controller.clone(),
-            bell: Arc::clone(bell),
             hears_all,
             turns: Vec::new(),
             called: Vec::new(),
@@ -75,55 +72,50 @@ impl Caller {
     /// Until the end.
     pub(crate) fn run(mut self) {
         CALLS_BACK.set(true);
-        let mut is_patient = true;
         loop {
-            let next = self.look(is_patient).unwrap_or_else(|error| {
+            let step = self.look().unwrap_or_else(|error| {
                 door::say(&format!(
                     "the scheduler has failed, no request is given back any longer: {error}"
                 ));
                 LIBRARY.intake.lock().close();
-                Next::End
+                Step::End
             });
-            is_patient = match next {
-                Next::CallBack => {
-                    self.call_back();
-                    true
+            match step {
+                Step::CallBack => self.call_back(),
+                Step::Rest(rest) => {
+                    if !has_news(rest) {
+                        self.sleep(rest);
+                    }
                 }
-                Next::Rest(seen, _) if is_patient => has_news(seen),
-                Next::Rest(seen, is_waiting) => {
-                    self.sleep(seen, is_waiting);
-                    true
-                }
-                Next::End => return,
-            };
+                Step::End => return,
+            }
         }
     }
 
     /// What goes next. Under the queue's lock, so that nobody sees a request that has left the queue
-    /// and is not given. Who is patient does not ask the controller when nothing waits: its answer
-    /// that nothing is there would have the next addition set a timer.
-    fn look(&mut self, is_patient: bool) -> Result<Next, Error> {
+    /// and is not given.
+    fn look(&mut self) -> Result<Step, Error> {
         let mut queue = LIBRARY.queue.lock();
-        let Some(queue) = queue.as_mut() else { return Ok(Next::End) };
+        let Some(Queue { controller, book }) = queue.as_mut() else { return Ok(Step::End) };
         if LIBRARY.is_ending.load(Ordering::SeqCst) {
-            return Ok(Next::End);
+            return Ok(Step::End);
         }
-        let seen = LIBRARY.bring_up_to_date(queue)?;
-        if is_patient && queue.count() == 0 {
-            return Ok(Next::Rest(seen, false));
-        }
+        let mut round = controller.round()?;
+        let seen = LIBRARY.bring_up_to_date(book, &mut round)?;
         self.called.clear();
-        queue.next(&mut self.turns, &mut self.called)?;
+        let time = book.next(&mut round, &mut self.turns, &mut self.called)?;
         if self.called.is_empty() {
-            return Ok(Next::Rest(seen, queue.count() > 0));
+            let until =
+                time.and_then(|time| Instant::now().checked_add(Duration::from_nanos(time.0)));
+            return Ok(Step::Rest(Rest { seen, is_waiting: book.count() > 0, until }));
         }
         let mut given = LIBRARY.given.lock();
         for called in &self.called {
             given.requests.insert(called.name, called.ticket);
         }
         drop(given);
-        LIBRARY.queue.count.store(queue.left(), Ordering::SeqCst);
-        Ok(Next::CallBack)
+        LIBRARY.queue.count.store(book.left(), Ordering::SeqCst);
+        Ok(Step::CallBack)
     }
 
     /// Calls back for a batch: those requests that brought nothing of their own together.
@@ -141,44 +133,42 @@ impl Caller {
     }
 
     /// Sleeps until there may be something, or the end has come, unless there is news already.
-    fn sleep(&self, seen: Seen, is_waiting: bool) {
-        let hears_all = is_waiting || self.hears_all;
-        let what = if hears_all { UNTIL_ANYTHING } else { UNTIL_ADDED };
-        LIBRARY.watch.store(what, Ordering::SeqCst);
-        let now = now_seen();
+    fn sleep(&self, rest: Rest) {
+        let hears_all = rest.is_waiting || self.hears_all;
+        LIBRARY.watch.store(if hears_all { UNTIL_ANYTHING } else { UNTIL_ADDED }, Ordering::SeqCst);
+        let (now, seen) = (now_seen(), rest.seen);
         let is_news = if hears_all { now != seen } else { now.added != seen.added };
         if !is_news && !LIBRARY.is_ending.load(Ordering::SeqCst) {
-            self.sleep_until_rung();
+            match rest.until {
+                Some(until) => {
+                    thread::park_timeout(until.saturating_duration_since(Instant::now()))
+                }
+                None => thread::park(),
+            }
         }
         LIBRARY.watch.store(AWAKE, Ordering::SeqCst);
-        // Most often it was not rung.
-        _ = rustix::io::read(&self.bell, &mut [0; 8]);
-    }
-
-    fn sleep_until_rung(&self) {
-        let Ok(timer) = self.controller.descriptor() else { return };
-        let mut descriptors = [
-            PollFd::from_borrowed_fd(timer, PollFlags::IN),
-            PollFd::new(&self.bell, PollFlags::IN),
-        ];
-        // A signal, or whatever else ends it early, only means to look again.
-        _ = poll(&mut descriptors, None);
     }
 }
 
-/// Looks for a short time whether anything is new.
-fn has_news(seen: Seen) -> bool {
-    let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+/// Looks for a short time whether anything is new, or something may go.
+fn has_news(rest: Rest) -> bool {
+    let patient_until = Instant::now() + PATIENCE;
+    loop {
+        let now = Instant::now();
+        if rest.until.is_some_and(|until| until <= now) {
+            return true;
+        }
+        if now >= patient_until {
+            return false;
+        }
         for _ in 0..LOOKS {
-            if now_seen() != seen {
+            if now_seen() != rest.seen {
                 return true;
             }
             core::hint::spin_loop();
         }
         thread::yield_now();
     }
-    LIBRARY.is_ending.load(Ordering::SeqCst)
 }
 
 /// What the queue would be told now.

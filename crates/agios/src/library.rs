@@ -9,7 +9,8 @@
 //!
 //! AGIOS calls back on one thread of its own, except under NOOP, and programs rely on both halves
 //! of that: call-backs append to lists without a lock, and take locks that are held around
-//! `agios_add_request`. So the controller, which would call back on any thread, is polled by one.
+//! `agios_add_request`. So the controller, which would call back on any thread, is asked by one: in
+//! rounds, each of which says at once what was released and added meanwhile, and asks what goes next.
 //!
 //! # Who touches what
 //!
@@ -25,14 +26,12 @@
 //! sequentially consistent, so one of both sees the other.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use forebay_controller::{Error, Ticket};
+use forebay_controller::{Error, Round, Ticket};
 use forebay_units::Timestamp;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
 
 use crate::arrangement::Arrangement;
 use crate::by_name::ByName;
@@ -43,7 +42,7 @@ use crate::intake::{Arrival, Intake, Rules};
 use crate::metrics::Snapshot;
 use crate::name::Name;
 use crate::passing::Passing;
-use crate::queue::{Queue, time_since};
+use crate::queue::{Book, Queue, time_since};
 use crate::sys::{CallBacks, OwnCallBack};
 use crate::trace_file::TraceFile;
 
@@ -61,18 +60,7 @@ pub(crate) struct Addition<'a> {
 }
 
 /// The library; there is one a process, because the interface has no handle. Empty while it does not run.
-pub(crate) static LIBRARY: Library = Library {
-    intake: Counted::new(Intake::new()),
-    given: Counted::new(Given { requests: ByName::new(), released: Vec::new() }),
-    queue: Counted::new(None),
-    passing: Counted::new(None),
-    is_passing: AtomicBool::new(false),
-    is_ending: AtomicBool::new(false),
-    watch: AtomicU8::new(AWAKE),
-    thread: Mutex::new(None),
-    is_traced: AtomicBool::new(false),
-    trace: Mutex::new(None),
-};
+pub(crate) static LIBRARY: Library = Library::new();
 
 pub(crate) struct Library {
     /// With how many were ever added.
@@ -87,7 +75,7 @@ pub(crate) struct Library {
     pub(crate) is_ending: AtomicBool,
     /// What the library's thread waits for, as one of the three below.
     pub(crate) watch: AtomicU8,
-    thread: Mutex<Option<Running>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     is_traced: AtomicBool,
     trace: Mutex<Option<Trace>>,
 }
@@ -128,12 +116,6 @@ pub(crate) struct Given {
     released: Vec<(Ticket, Name)>,
 }
 
-/// The library's thread, and what wakes it.
-struct Running {
-    thread: JoinHandle<()>,
-    bell: Arc<OwnedFd>,
-}
-
 struct Trace {
     file: TraceFile,
     started: Instant,
@@ -147,6 +129,21 @@ pub(crate) struct Seen {
 }
 
 impl Library {
+    const fn new() -> Self {
+        Self {
+            intake: Counted::new(Intake::new()),
+            given: Counted::new(Given { requests: ByName::new(), released: Vec::new() }),
+            queue: Counted::new(None),
+            passing: Counted::new(None),
+            is_passing: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            watch: AtomicU8::new(AWAKE),
+            thread: Mutex::new(None),
+            is_traced: AtomicBool::new(false),
+            trace: Mutex::new(None),
+        }
+    }
+
     /// Begins. It does not run.
     pub(crate) fn start(
         &self,
@@ -164,15 +161,13 @@ impl Library {
                 *self.passing.lock() = Some(Passing::new(call_backs, started, in_flight_max));
             }
             Some(controller) => {
-                let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-                let bell = Arc::new(bell.map_err(|error| no_resource(&error))?);
-                let hears_all = config.algorithm == Algorithm::Auto;
-                let caller = Caller::new(call_backs, &controller, &bell, hears_all);
                 let mut thread = lock(&self.thread);
-                *self.queue.lock() = Some(Queue::new(controller, started));
+                *self.queue.lock() = Some(Queue { controller, book: Book::new(started) });
+                let hears_all = config.algorithm == Algorithm::Auto;
+                let caller = Caller::new(call_backs, hears_all);
                 let name = "agios".to_owned();
                 match thread::Builder::new().name(name).spawn(move || caller.run()) {
-                    Ok(spawned) => *thread = Some(Running { thread: spawned, bell }),
+                    Ok(spawned) => *thread = Some(spawned),
                     Err(error) => {
                         *self.queue.lock() = None;
                         return Err(no_resource(&error));
@@ -198,10 +193,10 @@ impl Library {
         self.is_ending.store(true, Ordering::SeqCst);
         // Not joined under the lock, which those take who wake it: a guard in the condition would
         // live until the end of the block.
-        let running = lock(&self.thread).take();
-        if let Some(running) = running {
-            running.ring();
-            if running.thread.join().is_err() {
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            if thread.join().is_err() {
                 door::say("the library's thread has failed");
             }
         }
@@ -214,7 +209,7 @@ impl Library {
             counted.store(0, Ordering::SeqCst);
         }
         self.is_ending.store(false, Ordering::SeqCst);
-        let queued = queue.map_or(0, |queue| queue.count()) + arrivals.len();
+        let queued = queue.map_or(0, |queue| queue.book.count()) + arrivals.len();
         if queued > 0 {
             door::say(&format!(
                 "agios_exit: {queued} requests were still queued; they will not be given to the call-backs"
@@ -263,18 +258,22 @@ impl Library {
             return self.passing.lock().as_ref().ok_or(Failure::NotRunning)?.cancel(name);
         }
         let mut queue = self.queue.lock();
-        let queue = queue.as_mut().ok_or(Failure::NotRunning)?;
-        self.bring_up_to_date(queue)?;
-        let is_cancelled = queue.cancel(name)?;
+        let Queue { controller, book } = queue.as_mut().ok_or(Failure::NotRunning)?;
+        let mut round = controller.round()?;
+        self.bring_up_to_date(book, &mut round)?;
+        let is_cancelled = book.cancel(&mut round, name)?;
+        drop(round);
         let given = self.given.lock();
-        if is_cancelled {
-            self.queue.count.store(queue.left(), Ordering::SeqCst);
-            // Those that were ordered behind it may go, and there is a place in the queue.
-            self.count_change(given);
-            return Ok(());
+        if !is_cancelled {
+            let is_given = given.requests.find(name).is_some();
+            return Err(if is_given { Failure::InFlight } else { Failure::Unknown });
         }
-        let is_given = given.requests.find(name).is_some();
-        Err(if is_given { Failure::InFlight } else { Failure::Unknown })
+        self.queue.count.store(book.left(), Ordering::SeqCst);
+        // Whoever is woken wants the queue at once.
+        drop(queue);
+        // Those that were ordered behind it may go, and there is a place in the queue.
+        self.count_change(given);
+        Ok(())
     }
 
     pub(crate) fn metrics(&self) -> Result<Snapshot, Failure> {
@@ -283,9 +282,9 @@ impl Library {
             return Ok(passing.as_mut().ok_or(Failure::NotRunning)?.metrics.take());
         }
         let mut queue = self.queue.lock();
-        let queue = queue.as_mut().ok_or(Failure::NotRunning)?;
-        self.bring_up_to_date(queue)?;
-        Ok(queue.metrics.take())
+        let Queue { controller, book } = queue.as_mut().ok_or(Failure::NotRunning)?;
+        self.bring_up_to_date(book, &mut controller.round()?)?;
+        Ok(book.metrics.take())
     }
 
     /// Adds a request to be scheduled.
@@ -331,17 +330,21 @@ impl Library {
     }
 
     /// Tells the queue what was released and added until now.
-    pub(crate) fn bring_up_to_date(&self, queue: &mut Queue) -> Result<Seen, Error> {
+    pub(crate) fn bring_up_to_date(
+        &self,
+        book: &mut Book,
+        round: &mut Round<'_>,
+    ) -> Result<Seen, Error> {
         let mut given = self.given.lock();
-        core::mem::swap(&mut given.released, &mut queue.released);
+        core::mem::swap(&mut given.released, &mut book.released);
         let released = self.given.count.load(Ordering::SeqCst);
         drop(given);
-        queue.end_released()?;
-        if self.intake.count.load(Ordering::SeqCst) != queue.added() {
-            self.intake.lock().swap(&mut queue.arrivals);
+        book.end_released(round)?;
+        if self.intake.count.load(Ordering::SeqCst) != book.added() {
+            self.intake.lock().swap(&mut book.arrivals);
         }
-        queue.admit_arrivals()?;
-        Ok(Seen { added: queue.added(), released })
+        book.admit_arrivals(round)?;
+        Ok(Seen { added: book.added(), released })
     }
 
     /// The library's thread is to look, if anything waits: a request was released or cancelled.
@@ -356,18 +359,10 @@ impl Library {
     fn wake(&self, what: u8) {
         if self.watch.load(Ordering::SeqCst) >= what
             && self.watch.swap(AWAKE, Ordering::SeqCst) != AWAKE
-            && let Some(running) = &*lock(&self.thread)
+            && let Some(thread) = &*lock(&self.thread)
         {
-            running.ring();
+            thread.thread().unpark();
         }
-    }
-}
-
-impl Running {
-    /// Makes the thread look even if it is about to sleep.
-    fn ring(&self) {
-        // Fails only if it was rung a great many times.
-        _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 }
 
@@ -401,4 +396,42 @@ impl From<Error> for Failure {
 fn no_resource(error: &dyn core::fmt::Display) -> Failure {
     door::say(&format!("agios_init: {error}"));
     Failure::NoResource
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_controller::{Controller, Delivery, FileKey, Options};
+    use forebay_sched::{PolicyName, PolicySettings, build};
+    use forebay_units::{Bytes, Direction, Offset};
+
+    use super::*;
+    use crate::arrangement::Queues;
+
+    /// Whoever cancels cannot get at the thread that it wakes, because the test has it; the queue must
+    /// be free all the same.
+    #[test]
+    fn who_is_woken_by_a_cancellation_finds_the_queue_free() {
+        static LIBRARY: Library = Library::new();
+        let policy = build(PolicyName::To, &PolicySettings::default());
+        let controller = Controller::new(&Options::default(), policy, Delivery::Rounds).unwrap();
+        let book = Book::new(Instant::now());
+        *LIBRARY.queue.lock() = Some(Queue { controller, book });
+        let rules = Rules { queues: Queues::Unused, queue_requests_max: 1, has_call_back: true };
+        LIBRARY.intake.lock().open(rules);
+        let file = FileKey { high: 0, low: 1 };
+        let name = Name::new(file, Direction::Read, Offset(0), Bytes(1));
+        let addition = Addition { name, file: b"f", identifier: 1, queue_id: 0, own: None };
+        LIBRARY.add(&addition).unwrap();
+        LIBRARY.watch.store(UNTIL_ANYTHING, Ordering::SeqCst);
+        let thread = lock(&LIBRARY.thread);
+        let cancelled = std::thread::spawn(move || LIBRARY.cancel(&name));
+        while LIBRARY.watch.load(Ordering::SeqCst) != AWAKE {
+            assert!(!cancelled.is_finished());
+            std::thread::yield_now();
+        }
+        assert!(LIBRARY.queue.value.try_lock().is_ok());
+        drop(thread);
+        assert_eq!(cancelled.join().unwrap(), Ok(()));
+        assert_eq!(LIBRARY.cancel(&name), Err(Failure::Unknown));
+    }
 }

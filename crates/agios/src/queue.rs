@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use forebay_controller::{Controller, Error, Outcome, Submission, Ticket, Turn};
+use forebay_controller::{Controller, Error, Next, Outcome, Round, Submission, Ticket, Turn};
 use forebay_sched::Access;
-use forebay_units::{ByteRange, Bytes, Direction, Timestamp};
+use forebay_units::{ByteRange, Bytes, Direction, Nanos, Timestamp};
 
 use crate::by_name::ByName;
 use crate::intake::Arrival;
@@ -16,7 +16,12 @@ use crate::sys::OwnCallBack;
 
 /// See the module's head.
 pub(crate) struct Queue {
-    controller: Controller,
+    pub(crate) controller: Controller,
+    pub(crate) book: Book,
+}
+
+/// The requests that wait, and the metrics of all.
+pub(crate) struct Book {
     requests: ByName<Waiting>,
     /// For these the controller has no room yet: cancelled requests that others are ordered behind
     /// still take places.
@@ -47,10 +52,9 @@ pub(crate) struct Called {
     pub(crate) own: Option<OwnCallBack>,
 }
 
-impl Queue {
-    pub(crate) fn new(controller: Controller, started: Instant) -> Self {
+impl Book {
+    pub(crate) fn new(started: Instant) -> Self {
         Self {
-            controller,
             requests: ByName::new(),
             late: VecDeque::new(),
             added: 0,
@@ -77,9 +81,9 @@ impl Queue {
     }
 
     /// Puts in what has arrived, in that order.
-    pub(crate) fn admit_arrivals(&mut self) -> Result<(), Error> {
+    pub(crate) fn admit_arrivals(&mut self, round: &mut Round<'_>) -> Result<(), Error> {
         while let Some(arrival) = self.late.front().copied()
-            && self.admit(&arrival)?
+            && self.admit(round, &arrival)?
         {
             self.late.pop_front();
         }
@@ -89,7 +93,7 @@ impl Queue {
             let when = time_since(self.started, arrival.when);
             let Name { file, direction, offset, length, .. } = arrival.name;
             self.metrics.added(when, file, direction, ByteRange::new(offset, length));
-            if !self.late.is_empty() || !self.admit(&arrival)? {
+            if !self.late.is_empty() || !self.admit(round, &arrival)? {
                 self.late.push_back(arrival);
             }
         }
@@ -98,7 +102,7 @@ impl Queue {
     }
 
     /// Hands a request to the controller; whether that has room for it.
-    fn admit(&mut self, arrival: &Arrival) -> Result<bool, Error> {
+    fn admit(&mut self, round: &mut Round<'_>, arrival: &Arrival) -> Result<bool, Error> {
         let Name { file, direction, offset, length, .. } = arrival.name;
         let access = match direction {
             // There is nothing to order about no bytes. As a sync it passes every policy, and
@@ -114,7 +118,7 @@ impl Queue {
             class: arrival.class,
             ..Submission::new(u64::from(slot), file, access, offset, length)
         };
-        match self.controller.submit(&submission) {
+        match round.submit(&submission) {
             Ok(ticket) => {
                 self.requests.get_mut(slot).ticket = ticket;
                 Ok(true)
@@ -127,18 +131,18 @@ impl Queue {
     }
 
     /// Ends what was released.
-    pub(crate) fn end_released(&mut self) -> Result<(), Error> {
+    pub(crate) fn end_released(&mut self, round: &mut Round<'_>) -> Result<(), Error> {
         for (ticket, Name { file, length, .. }) in self.released.drain(..) {
             self.metrics.released(file, length);
-            self.controller.complete(ticket, Outcome::Moved(length))?;
+            round.complete(ticket, Outcome::Moved(length))?;
         }
         Ok(())
     }
 
     /// Takes out the first request of that name; whether there was one.
-    pub(crate) fn cancel(&mut self, name: &Name) -> Result<bool, Error> {
+    pub(crate) fn cancel(&mut self, round: &mut Round<'_>, name: &Name) -> Result<bool, Error> {
         if let Some(slot) = self.requests.find(name) {
-            self.controller.cancel(self.requests.get_mut(slot).ticket)?;
+            round.cancel(self.requests.get_mut(slot).ticket)?;
             self.requests.take(slot);
             return Ok(true);
         }
@@ -146,20 +150,25 @@ impl Queue {
         Ok(late.is_some_and(|place| self.late.remove(place).is_some()))
     }
 
-    /// What goes next, into `called`, which is empty; nothing if nothing may go now. `turns` is room.
+    /// What goes next, into `called`, which is empty; else how long to wait for it. `turns` is room.
     pub(crate) fn next(
         &mut self,
+        round: &mut Round<'_>,
         turns: &mut Vec<Turn>,
         called: &mut Vec<Called>,
-    ) -> Result<(), Error> {
-        if let Some(batch) = self.controller.poll(BATCH_REQUESTS_MAX, turns)? {
-            called.extend(batch.turns.iter().map(|turn| {
-                let (name, Waiting { ticket, identifier, own }) =
-                    self.requests.take(turn.id as u32);
-                Called { ticket, name, identifier, own }
-            }));
+    ) -> Result<Option<Nanos>, Error> {
+        match round.next(BATCH_REQUESTS_MAX, turns)? {
+            Next::Batch(batch) => {
+                called.extend(batch.turns.iter().map(|turn| {
+                    let (name, Waiting { ticket, identifier, own }) =
+                        self.requests.take(turn.id as u32);
+                    Called { ticket, name, identifier, own }
+                }));
+                Ok(None)
+            }
+            Next::Wait(time) => Ok(Some(time)),
+            Next::Nothing => Ok(None),
         }
-        Ok(())
     }
 }
 

@@ -5,9 +5,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_sched::{Access, Cancellation, ClassError, Policy, Scheduler};
+use forebay_sched::{Access, ClassError, Policy, Scheduler};
 use forebay_trace::Adjustment;
-use forebay_units::{ByteRange, Bytes, Nanos, OFFSET_MAX, Timestamp};
+use forebay_units::{ByteRange, Nanos, OFFSET_MAX, Timestamp};
 
 use crate::active::{self, Active};
 use crate::alarm::Timer;
@@ -109,18 +109,8 @@ impl Controller {
     pub fn complete(&self, ticket: Ticket, outcome: Outcome) -> Result<(), Error> {
         let shared = &*self.shared;
         shared.check_process()?;
-        let (slot, cell, word) = self.find(ticket)?;
-        if word.stage() != Stage::InFlight {
-            return Err(Error::NotDispatched);
-        }
-        if !cell.begin_ending(word) {
-            return Err(Error::UnknownTicket);
-        }
-        let ended = match outcome {
-            Outcome::Moved(moved) => Ended { moved, errno: 0 },
-            // A failure is one, even if it does not say which.
-            Outcome::Failed(errno) => Ended { moved: Bytes::ZERO, errno: errno.max(1) },
-        };
+        let slot = shared.slots.begin_ending(self.find(ticket)?)?;
+        let ended = Ended::from(outcome);
         let mut active = Active::enter(shared.slots.key());
         if let Some(active) = &mut active
             && let Some(mut locked) = shared.try_attend()?
@@ -155,17 +145,9 @@ impl Controller {
         let shared = &*self.shared;
         shared.check_process()?;
         let active = Active::enter(shared.slots.key());
-        let outcome = self.under_lock(active, |locked, now| {
-            let Some((slot, _, word)) = shared.slots.live(ticket) else {
-                return Err(Error::UnknownTicket);
-            };
-            match locked.cancel(shared, now, slot) {
-                Cancellation::Cancelled => Ok(word.is_waited_for().then_some(slot)),
-                Cancellation::InFlight => Err(Error::Dispatched),
-                Cancellation::Unknown => Err(Error::UnknownTicket),
-            }
-        })??;
-        if let Some(slot) = outcome {
+        let awaited =
+            self.under_lock(active, |locked, now| locked.cancel(shared, now, ticket))??;
+        if let Some(slot) = awaited {
             shared.places.of(slot).wake();
         }
         Ok(())
@@ -392,9 +374,9 @@ impl Controller {
         slots.live(ticket).ok_or(Error::UnknownTicket)
     }
 
-    /// Whether dispatch follows from what is submitted and completed, rather than from `poll`.
+    /// Whether dispatch follows from what is submitted and completed, rather than from who asks.
     pub(crate) fn dispatches_by_itself(&self) -> bool {
-        self.shared.timer.is_none()
+        matches!(self.shared.delivery, Delivery::CallBack(_) | Delivery::Wait)
     }
 
     /// Changes something under the lock, and dispatches what follows from it.
@@ -446,7 +428,7 @@ pub(crate) fn batch(kind: Kind, turns: &[Turn]) -> Batch<'_> {
     Batch { file: kind.file, access: kind.access, extent: ByteRange { start, end }, turns }
 }
 
-fn check(submission: &Submission, delivery: &Delivery) -> Result<(), Error> {
+pub(crate) fn check(submission: &Submission, delivery: &Delivery) -> Result<(), Error> {
     let is_sync = submission.access == Access::Sync;
     if submission.range.is_empty() && !is_sync {
         return Err(Error::EmptyRange);
@@ -458,7 +440,7 @@ fn check(submission: &Submission, delivery: &Delivery) -> Result<(), Error> {
     }
     let is_known = match delivery {
         Delivery::CallBack(_) => true,
-        Delivery::Poll => submission.notice == Notice::Deliver,
+        Delivery::Poll | Delivery::Rounds => submission.notice == Notice::Deliver,
         Delivery::Wait => submission.notice == Notice::Wait,
     };
     if is_known { Ok(()) } else { Err(Error::WrongDelivery) }

@@ -38,6 +38,7 @@ mod operation;
 mod options;
 mod pump;
 mod ring;
+mod round;
 mod selection;
 mod shared;
 mod slots;
@@ -52,5 +53,6 @@ pub use operation::{
     Batch, Deliver, Delivery, FileKey, Hint, Notice, Outcome, Submission, Ticket, Turn,
 };
 pub use options::Options;
+pub use round::{Next, Round};
 pub use selection::{Selection, Storage};
 pub use statistics::{Detail, Snapshot};

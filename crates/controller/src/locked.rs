@@ -366,20 +366,28 @@ impl Locked {
         self.note_change(shared);
     }
 
-    /// Takes back the request in a slot, which the scheduler has.
-    pub(crate) fn cancel(&mut self, shared: &Shared, now: Timestamp, slot: u32) -> Cancellation {
-        let request = RequestId(shared.slots.slot(slot).request());
-        let Some(accepted) = self.scheduler.find(request) else { return Cancellation::Unknown };
-        let outcome = self.scheduler.cancel(now, request);
-        if outcome == Cancellation::Cancelled {
-            if let Some(selection) = &mut self.selection {
-                selection.ended(now, &accepted.request, Bytes::ZERO, false);
-            }
-            shared.slots.free(&mut self.free, slot);
-            self.leave_file(accepted.request.file);
-            self.note_change(shared);
+    /// Takes back a request that the scheduler has; its slot, if somebody waits for it.
+    pub(crate) fn cancel(
+        &mut self,
+        shared: &Shared,
+        now: Timestamp,
+        ticket: Ticket,
+    ) -> Result<Option<u32>, Error> {
+        let (slot, cell, word) = shared.slots.live(ticket).ok_or(Error::UnknownTicket)?;
+        let request = RequestId(cell.request());
+        let accepted = self.scheduler.find(request).ok_or(Error::UnknownTicket)?;
+        match self.scheduler.cancel(now, request) {
+            Cancellation::Cancelled => {}
+            Cancellation::InFlight => return Err(Error::Dispatched),
+            Cancellation::Unknown => return Err(Error::UnknownTicket),
         }
-        outcome
+        if let Some(selection) = &mut self.selection {
+            selection.ended(now, &accepted.request, Bytes::ZERO, false);
+        }
+        shared.slots.free(&mut self.free, slot);
+        self.leave_file(accepted.request.file);
+        self.note_change(shared);
+        Ok(word.is_waited_for().then_some(slot))
     }
 
     /// Takes back everything that waits, in arrival order.

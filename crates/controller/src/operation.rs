@@ -157,6 +157,8 @@ pub enum Delivery {
     CallBack(Box<dyn Deliver>),
     /// Only when [`Controller::poll`] asks.
     Poll,
+    /// Only when a [`Controller::round`] asks. There is no descriptor.
+    Rounds,
     /// Every request is waited for.
     Wait,
 }

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use forebay_sched::Access;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Offset};
 
-use crate::operation::{FileKey, Notice, Submission};
+use crate::operation::{FileKey, Notice, Outcome, Submission};
 use crate::slots::Name;
 use crate::statistics::Detail;
 
@@ -56,6 +56,16 @@ pub(crate) struct Ended {
     pub(crate) moved: Bytes,
     /// 0 if it ended well.
     pub(crate) errno: u16,
+}
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Moved(moved) => Self { moved, errno: 0 },
+            // A failure is one, even if it does not say which.
+            Outcome::Failed(errno) => Self { moved: Bytes::ZERO, errno: errno.max(1) },
+        }
+    }
 }
 
 const END: u64 = 4;

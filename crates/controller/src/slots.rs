@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
+use crate::error::Error;
 use crate::operation::Ticket;
 
 const FIRST_CHUNK: u32 = 256;
@@ -211,6 +212,20 @@ impl Slots {
         let is_live = word.generation() == (plain >> 32) as u32
             && !matches!(word.stage(), Stage::Free | Stage::Ending);
         is_live.then_some((plain as u32, slot, word))
+    }
+
+    /// The slot of a request that is found in flight, and is to be ended by the caller alone.
+    ///
+    /// # Errors
+    /// [`Error::NotDispatched`], or [`Error::UnknownTicket`] if another thread ends it.
+    pub(crate) fn begin_ending(
+        &self,
+        (slot, cell, word): (u32, &Slot, Word),
+    ) -> Result<u32, Error> {
+        if word.stage() != Stage::InFlight {
+            return Err(Error::NotDispatched);
+        }
+        if cell.begin_ending(word) { Ok(slot) } else { Err(Error::UnknownTicket) }
     }
 
     /// Takes a free slot; `None` if 2^28 are in use.
