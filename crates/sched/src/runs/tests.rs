@@ -188,3 +188,126 @@ proptest! {
         prop_assert_eq!(rest, queued.iter().map(|request| request.id).collect::<Vec<_>>());
     }
 }
+
+/// A run set and its runs, beside which the runs of the bed are the naive list.
+struct Filed {
+    bed: Bed,
+    set: RunSet,
+    is_whole: bool,
+    queued: Vec<Accepted>,
+}
+
+impl Filed {
+    fn new(is_whole: bool) -> Self {
+        let set = if is_whole { RunSet::of_all_queues() } else { RunSet::default() };
+        Self { bed: Bed::new(), set, is_whole, queued: Vec::new() }
+    }
+
+    fn join(&mut self, request: Accepted) {
+        let joined = self.bed.join(&request);
+        self.set.refile(&mut self.bed.runs, &self.bed.kept.requests(), &joined);
+        self.queued.push(request);
+    }
+
+    fn cancel(&mut self, choice: usize) {
+        let gone = self.queued.swap_remove(choice % self.queued.len());
+        assert!(self.set.cancel(&mut self.bed.runs, &self.bed.kept.requests(), &gone));
+        assert!(!self.set.cancel(&mut self.bed.runs, &self.bed.kept.requests(), &gone));
+    }
+
+    fn take(&mut self, run: RunIndex) {
+        let (held, mut batch) = (self.bed.kept.requests(), Vec::new());
+        let taken = self.bed.runs.take(&held, run, &mut batch);
+        let age = |runs: &Runs<()>, run| runs.min_seq(&held, run);
+        self.set.remove(&mut self.bed.runs, &taken, taken.min_seq, age);
+        self.queued.retain(|request| !batch.contains(&request.id));
+    }
+
+    /// What the set says of a queue, and what a walk over all of its runs says.
+    fn first(&mut self, queue: QueueIndex) -> (Option<(u64, RunIndex)>, Option<(u64, RunIndex)>) {
+        let queues = 0..self.bed.runs.queues.len() as u32;
+        let queues = queues.filter(|other| self.is_whole || *other == queue.0);
+        let runs = queues
+            .flat_map(|other| self.bed.runs.iter_from(QueueIndex(other), Offset(0)))
+            .map(|run| (self.bed.run(run).min_seq, run));
+        (self.set.first(queue), runs.min())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// By arrival, where merging, splitting and taking rename runs and change their keys.
+    #[test]
+    fn a_run_set_by_arrival_is_a_sorted_list(
+        is_whole in any::<bool>(),
+        steps in proptest::collection::vec((0..6u8, 0..2u32, 0..40u64, 1..6u64), 1..200)
+    ) {
+        let mut filed = Filed::new(is_whole);
+        let queues = if is_whole { 1 } else { 2 };
+        for (seq, (what, file, start, length)) in steps.into_iter().enumerate() {
+            let first = filed.set.first(QueueIndex(file % queues));
+            match (what, first) {
+                (0..3, _) => filed.join(request(seq as u64, Access::Read, file, start, length)),
+                (3, _) if !filed.queued.is_empty() => filed.cancel(start as usize),
+                (4, Some((_, run))) => filed.take(run),
+                (5, _) if !filed.queued.is_empty() => {
+                    let any = filed.queued[start as usize % filed.queued.len()].id;
+                    let run = filed.bed.runs.find(&filed.bed.kept.requests(), any);
+                    filed.take(run.expect("it is queued"));
+                }
+                _ => {}
+            }
+            for queue in (0..queues).map(QueueIndex) {
+                let (found, expected) = filed.first(queue);
+                prop_assert_eq!(found, expected);
+            }
+        }
+        // What is filed wrongly beyond the first shows when those before it are gone.
+        for queue in (0..queues).map(QueueIndex) {
+            while let (found @ Some((_, run)), expected) = filed.first(queue) {
+                prop_assert_eq!(found, expected);
+                filed.take(run);
+            }
+        }
+        prop_assert!(filed.queued.is_empty());
+    }
+
+    /// By any key, equal ones and falling ones too.
+    #[test]
+    fn a_run_set_by_any_key_is_a_sorted_list(
+        is_whole in any::<bool>(),
+        steps in proptest::collection::vec((any::<bool>(), 0..2u32, 0..8u64, any::<usize>()), 1..200)
+    ) {
+        let mut filed = Filed::new(is_whole);
+        let mut expected: Vec<(QueueIndex, u64, RunIndex)> = Vec::new();
+        for (seq, (is_new, file, key, choice)) in steps.into_iter().enumerate() {
+            if is_new || expected.is_empty() {
+                // Gaps, so that each is a run of its own.
+                let request = request(seq as u64, Access::Read, file, 10 * seq as u64, 1);
+                let run = filed.bed.join(&request).run;
+                let queue = filed.bed.run(run).queue;
+                filed.set.insert(&mut filed.bed.runs, queue, key, run);
+                expected.push((queue, key, run));
+            } else {
+                let (_, key, run) = expected.swap_remove(choice % expected.len());
+                let (held, mut batch) = (filed.bed.kept.requests(), Vec::new());
+                let taken = filed.bed.runs.take(&held, run, &mut batch);
+                let key_of = |_: &Runs<()>, run| {
+                    let filed = expected.iter().find(|(.., other)| *other == run);
+                    filed.expect("only what is filed is asked for").1
+                };
+                filed.set.remove(&mut filed.bed.runs, &taken, key, key_of);
+            }
+            for queue in (0..if is_whole { 1 } else { 2 }).map(QueueIndex) {
+                let of_queue = expected.iter().filter(|(other, ..)| is_whole || *other == queue);
+                let least = of_queue.clone().map(|(_, key, _)| *key).min();
+                let found = filed.set.first(queue);
+                prop_assert_eq!(found.map(|(key, _)| key), least);
+                if let Some((key, run)) = found {
+                    prop_assert!(of_queue.clone().any(|(_, k, r)| (*k, *r) == (key, run)));
+                }
+            }
+        }
+    }
+}
