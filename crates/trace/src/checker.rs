@@ -162,6 +162,9 @@ impl Checker {
             Event::Immediate { .. }
             | Event::File { .. }
             | Event::Name { .. }
+            | Event::Refused { .. }
+            | Event::Depth { .. }
+            | Event::Hint(_)
             | Event::Unknown { .. } => Ok(()),
         }
     }

@@ -12,18 +12,21 @@
 //! done    = flags · seq* · [errno] · [moved]           flags: failed (1), same moved as before (1)
 //! switch  = text     retire = file     file = file · device · inode · generation
 //! name    = what (u8) · number · text      setting = text · text
+//! refused = access · file · client · class · start · length           depth = number
+//! hint    = what (u8) · [until, from now | file]
 //! ```
 //!
 //! Numbers without a width are varints, those with a star differences to what the context holds
 //! (the last `seq` named, the end of the last request). The context begins anew with each block.
-//! Fields may be added behind those that are known; readers leave them aside.
+//! Fields may be added behind those that are known; readers leave them aside. Kinds from `refused`
+//! on came later: to be passed over without harm, they change nothing in the context but the time.
 
 use alloc::vec::Vec;
 
 use forebay_sched::{Access, Request};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, FileIndex, Offset, Timestamp};
 
-use crate::event::{Asked, Event, Fate, Members, Named, Submit, TEXT_BYTES_MAX, cut};
+use crate::event::{Asked, Event, Fate, Hinted, Members, Named, Submit, TEXT_BYTES_MAX, cut};
 use crate::varint::{BYTES_MAX, Bits, Pen, Scratch, put, put_difference, put_text, set_length};
 
 /// Most members that one event holds; a longer batch takes several.
@@ -55,6 +58,9 @@ mod kind {
     pub(super) const FILE: u8 = 12;
     pub(super) const NAME: u8 = 13;
     pub(super) const SETTING: u8 = 14;
+    pub(super) const REFUSED: u8 = 15;
+    pub(super) const DEPTH: u8 = 16;
+    pub(super) const HINT: u8 = 17;
 }
 
 /// By the two bits that stand for them.
@@ -255,6 +261,25 @@ impl Context {
             Event::Dispatch { asked, members, continues } => {
                 self.put_members(into, *asked, members, *continues);
             }
+            Event::Refused { request } => {
+                into.byte(access_bits(request.access));
+                let Request { file, client, class, range, .. } = request;
+                [u64::from(file.0), u64::from(client.0), u64::from(class.0)]
+                    .iter()
+                    .for_each(|number| put(into, *number));
+                put(into, range.start.0);
+                put(into, range.length().0);
+            }
+            Event::Depth { depth } => put(into, u64::from(*depth)),
+            Event::Hint(Hinted::MoreFollows { until }) => {
+                into.byte(0);
+                put(into, until.0.saturating_sub(self.time));
+            }
+            Event::Hint(Hinted::NoMore) => into.byte(1),
+            Event::Hint(Hinted::Forget { file }) => {
+                into.byte(2);
+                put(into, u64::from(file.0));
+            }
             Event::Drain
             | Event::Switch { .. }
             | Event::Name { .. }
@@ -269,14 +294,8 @@ impl Context {
         let sender = (request.file, request.client, request.class);
         let length = request.range.length().0;
         let (is_same_sender, is_same_length) = (sender == self.sender, length == self.length);
-        let access = match request.access {
-            Access::Read => 0,
-            Access::Write => 1,
-            Access::Alone => 2,
-            Access::Sync => 3,
-        };
         into.byte(
-            access
+            access_bits(request.access)
                 | flags
                 | if is_same_sender { SAME_SENDER } else { 0 }
                 | if is_same_length { SAME_LENGTH } else { 0 },
@@ -363,6 +382,25 @@ impl Context {
                 Event::Name { of, text: bits.take_text()? }
             }
             kind::SETTING => Event::Setting { key: bits.take_text()?, value: bits.take_text()? },
+            kind::REFUSED => {
+                let access = ACCESSES[usize::from(bits.take_byte()? & 3)];
+                let (file, client, class) = (bits.take_u32()?, bits.take_u32()?, bits.take_u32()?);
+                let (start, length) = (bits.take()?, bits.take()?);
+                let end = Offset(start.checked_add(length)?);
+                let range = ByteRange { start: Offset(start), end };
+                let (file, client, class) = (FileIndex(file), ClientId(client), ClassId(class));
+                Event::Refused { request: Request { tag: 0, file, access, range, client, class } }
+            }
+            kind::DEPTH => Event::Depth { depth: bits.take_u32().filter(|depth| *depth > 0)? },
+            kind::HINT => match bits.take_byte()? {
+                0 => {
+                    let until = Timestamp(self.time.checked_add(bits.take()?)?);
+                    Event::Hint(Hinted::MoreFollows { until })
+                }
+                1 => Event::Hint(Hinted::NoMore),
+                2 => Event::Hint(Hinted::Forget { file: FileIndex(bits.take_u32()?) }),
+                _ => Event::Unknown { kind },
+            },
             _ => Event::Unknown { kind },
         })
     }
@@ -393,6 +431,17 @@ impl Context {
     }
 }
 
+/// The place of an access in [`ACCESSES`].
+#[inline(always)]
+fn access_bits(access: Access) -> u8 {
+    match access {
+        Access::Read => 0,
+        Access::Write => 1,
+        Access::Alone => 2,
+        Access::Sync => 3,
+    }
+}
+
 /// The kind of an event that has a form; a lost or unknown one has none.
 #[inline(always)]
 fn kind_of(event: &Event<'_>) -> Option<u8> {
@@ -411,6 +460,9 @@ fn kind_of(event: &Event<'_>) -> Option<u8> {
         Event::File { .. } => kind::FILE,
         Event::Name { .. } => kind::NAME,
         Event::Setting { .. } => kind::SETTING,
+        Event::Refused { .. } => kind::REFUSED,
+        Event::Depth { .. } => kind::DEPTH,
+        Event::Hint(_) => kind::HINT,
         Event::Lost { .. } | Event::Unknown { .. } => return None,
     })
 }

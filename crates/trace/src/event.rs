@@ -107,6 +107,19 @@ pub enum Event<'a> {
         /// Its new value, as [`Adjustment::value`](crate::Adjustment::value) or the embedder spells it.
         value: &'a str,
     },
+    /// A request was refused before it came to the scheduler, because as many waited as may: its
+    /// submitter was told to try again.
+    Refused {
+        /// What was asked; its tag is 0.
+        request: Request,
+    },
+    /// How many requests may be in flight from now on: a batch leaves while there are fewer.
+    Depth {
+        /// How many; at least 1.
+        depth: u32,
+    },
+    /// Something was said ahead of time.
+    Hint(Hinted),
     /// Events are missing here, because the blocks with them were not taken away in time.
     Lost {
         /// How many.
@@ -177,6 +190,23 @@ pub enum Named {
     Client(ClientId),
     /// A class.
     Class(ClassId),
+}
+
+/// What was said ahead of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hinted {
+    /// More is about to follow: nothing leaves before this time, unless it is taken back earlier.
+    MoreFollows {
+        /// The end of the hold.
+        until: Timestamp,
+    },
+    /// Nothing more follows: what waits may leave.
+    NoMore,
+    /// A file will not be asked for again.
+    Forget {
+        /// Which file.
+        file: FileIndex,
+    },
 }
 
 /// Longest text in an event, in bytes; longer ones are cut off.

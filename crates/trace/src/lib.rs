@@ -5,7 +5,7 @@
 //!                                                                       │
 //!  fio iolog, Darshan DXT ─► import ─► Recorder ─ blocks ─► a file ─────┤
 //!                                                                       ▼
-//!        Checker (same decisions?) · Workload (requests to replay) ◄─ Reader ─► Summary · CSV
+//!  Laws · Checker (same decisions?) · Workload (requests to replay) ◄─ Reader ─► Summary · CSV
 //! ```
 //!
 //! Nothing here reads a clock, opens a file or starts a thread: the embedder hands in times and
@@ -23,6 +23,7 @@ mod csv;
 mod event;
 mod frame;
 mod import;
+mod laws;
 mod lives;
 mod pattern;
 mod reader;
@@ -42,9 +43,10 @@ pub use adjust::{Adjustment, PolicyChoice};
 pub use catalog::{Catalog, TracedFile};
 pub use checker::{Checker, Divergence};
 pub use csv::{CSV_COLUMNS, csv_line};
-pub use event::{Asked, Event, Fate, Members, Named, Record, Submit, TEXT_BYTES_MAX};
+pub use event::{Asked, Event, Fate, Hinted, Members, Named, Record, Submit, TEXT_BYTES_MAX};
 pub use frame::{Header, MAGIC, Totals, VERSION};
 pub use import::{ENDS, ImportError, Imported, ImportedRequest};
+pub use laws::{Breach, Laws};
 pub use lives::{End, Life, Lives};
 pub use pattern::Pattern;
 pub use reader::{Damage, DamageKind, Error, Reader};

@@ -122,6 +122,10 @@ impl Lives {
                     }
                 }
             }
+            Event::Refused { request } => {
+                let life = self.begin(now, request);
+                ended(&self.catalog, &Life { end: End::Refused, ended: Some(now), ..life });
+            }
             Event::Immediate { request, moved } => {
                 let life = self.begin(now, request);
                 let (end, ended_at) = (End::Immediate, Some(now));

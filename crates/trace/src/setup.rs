@@ -59,7 +59,7 @@ impl fmt::Display for SetupError {
 
 impl core::error::Error for SetupError {}
 
-const GUARD: &str = "recorded.guard";
+pub(crate) const GUARD: &str = "recorded.guard";
 const LARGE: &str = "recorded.large_bytes";
 const BYPASS: &str = "recorded.bypass_when_idle";
 const QUEUE: &str = "recorded.queue_requests_max";

@@ -51,6 +51,8 @@ pub struct Summary {
     pub classes: Rows,
     /// Policies that took over and settings that were changed, with their times.
     pub changes: Vec<Change>,
+    /// Things that were said ahead of time: holds of what waits, files that will not be asked for.
+    pub hints: u64,
     /// What happened when.
     pub timeline: Vec<Moment>,
 }

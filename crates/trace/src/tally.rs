@@ -1,7 +1,7 @@
 //! Adds up what a trace tells, event by event and request by request, into its summary.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use forebay_sched::Access;
@@ -83,6 +83,8 @@ impl Builder {
             Event::Idle { .. } => decisions.idle += 1,
             Event::Switch { policy } => self.change(now, "policy", policy),
             Event::Setting { key, value } => self.change(now, key, value),
+            Event::Depth { depth } => self.change(now, "depth", &depth.to_string()),
+            Event::Hint(_) => self.summary.hints += 1,
             _ => {}
         }
     }

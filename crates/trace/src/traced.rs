@@ -14,7 +14,7 @@ use forebay_sched::{
 use forebay_units::{Bytes, FileId, FileIndex, Timestamp};
 
 use crate::adjust::Adjustment;
-use crate::event::{Asked, Event, Fate, Named, Submit};
+use crate::event::{Asked, Event, Fate, Hinted, Named, Submit};
 use crate::recorder::Recorder;
 
 /// A scheduler, and what takes its calls down. Questions go to the scheduler as they are.
@@ -207,6 +207,27 @@ impl Traced {
     pub fn note_immediate(&mut self, now: Timestamp, request: Request, moved: Bytes) {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(now, &Event::Immediate { request, moved });
+        }
+    }
+
+    /// Notes a request that was refused before it came to the scheduler, because as many wait as may.
+    pub fn note_refused(&mut self, now: Timestamp, request: Request) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(now, &Event::Refused { request });
+        }
+    }
+
+    /// Notes how many requests may be in flight from now on, at least 1.
+    pub fn note_depth(&mut self, now: Timestamp, depth: u32) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(now, &Event::Depth { depth });
+        }
+    }
+
+    /// Notes what was said ahead of time.
+    pub fn note_hint(&mut self, now: Timestamp, hint: Hinted) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(now, &Event::Hint(hint));
         }
     }
 

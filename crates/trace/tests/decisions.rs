@@ -11,8 +11,8 @@ use forebay_sched::{
     Request, RequestId, Room, SchedulerOptions, build,
 };
 use forebay_trace::{
-    Adjustment, Checker, Event, Header, PolicyChoice, Reader, Recorder, RecorderOptions, Setup,
-    Traced, Workload,
+    Adjustment, Checker, Event, Header, Laws, PolicyChoice, Reader, Recorder, RecorderOptions,
+    Setup, Traced, Workload,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
 use proptest::prelude::*;
@@ -183,6 +183,16 @@ fn run(setup: &Setup, seed: u64, steps: usize) -> (Vec<u8>, Vec<u64>) {
     (bytes, dispatched)
 }
 
+/// The first law that a trace breaks.
+fn hold_laws(bytes: &[u8]) -> Result<(), String> {
+    let mut reader = Reader::new(bytes).map_err(|error| error.to_string())?;
+    let mut laws = Laws::of(reader.header());
+    for record in &mut reader {
+        laws.take(&record.unwrap()).map_err(|breach| breach.to_string())?;
+    }
+    laws.finish(reader.totals()).map_err(|breach| breach.to_string())
+}
+
 /// How many decisions agree, or the first that does not.
 fn check(bytes: &[u8], setup: &Setup) -> Result<u64, String> {
     let mut checker = Checker::new(setup.scheduler(), setup.policy_settings());
@@ -201,6 +211,7 @@ fn a_recorded_run_replays_to_the_same_decisions_under_every_policy_and_guard() {
                 let setup = setup(policy, guard, bypass);
                 let (bytes, dispatched) = run(&setup, number as u64 * 31 + 5, 1_500);
                 assert!(dispatched.len() > 200, "{policy}: {}", dispatched.len());
+                assert_eq!(hold_laws(&bytes), Ok(()), "{policy} {guard}");
                 let recorded = Setup::of(Reader::new(&bytes).unwrap().header()).unwrap();
                 assert_eq!(recorded, setup, "the header says what the scheduler was made with");
                 let decisions = check(&bytes, &recorded);
@@ -220,6 +231,7 @@ fn a_recorded_run_of_classes_replays_to_the_same_decisions_whatever_is_changed()
             let setup = shared(&setup(policy, GuardMode::Overlap, Bypass::WhenIdle), discipline);
             let (bytes, dispatched) = run(&setup, number as u64 * 17 + 3, 2_500);
             assert!(dispatched.len() > 200, "{policy}: {}", dispatched.len());
+            assert_eq!(hold_laws(&bytes), Ok(()), "{policy} {discipline:?}");
             let recorded = Setup::of(Reader::new(&bytes).unwrap().header()).unwrap();
             assert_eq!(recorded, setup, "the header says how classes shared");
             let decisions = check(&bytes, &recorded);
@@ -390,6 +402,43 @@ fn another_policy_or_guard_diverges_and_the_place_is_told() {
         let other = Setup { policy, ..setup(policy, guard, Bypass::Never) };
         let text = check(&bytes, &other).unwrap_err();
         assert!(text.starts_with("byte ") && text.contains("recorded"), "{text}");
+    }
+}
+
+#[test]
+fn a_run_without_a_guard_breaks_the_order_that_a_guard_keeps() {
+    let recorded = setup(PolicyName::Sjf, GuardMode::None, Bypass::WhenIdle);
+    let (bytes, _) = run(&recorded, 4, 1_500);
+    assert_eq!(hold_laws(&bytes), Ok(()));
+    for guard in ["overlap", "client", "file"] {
+        let settings = vec![("recorded.guard".into(), guard.into())];
+        let mut laws = Laws::of(&Header { settings, ..Header::default() });
+        let mut records = Reader::new(&bytes).unwrap().map(Result::unwrap);
+        let breach = records.find_map(|record| laws.take(&record).err()).expect(guard);
+        assert!(breach.text.contains("which it conflicts with"), "{guard}: {breach}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// What happens to a request once cannot happen twice, wherever in a run it does.
+    #[test]
+    fn an_event_that_is_told_twice_breaks_a_law_there(seed in any::<u64>(), place in any::<prop::sample::Index>()) {
+        let policy = PolicyName::ALL[(seed % PolicyName::ALL.len() as u64) as usize];
+        let guard = GuardMode::ALL[(seed / 64 % 4) as usize];
+        let (bytes, _) = run(&setup(policy, guard, Bypass::WhenIdle), seed, 400);
+        let reader = Reader::new(&bytes).unwrap();
+        let mut laws = Laws::of(reader.header());
+        let records: Vec<_> = reader.map(Result::unwrap).collect();
+        let is_of_one = |event: &Event<'_>| {
+            matches!(event, Event::Dispatch { .. } | Event::Ready { .. } | Event::Complete { .. } | Event::Cancel { .. })
+        };
+        let places: Vec<usize> = (0..records.len()).filter(|at| is_of_one(&records[*at].event)).collect();
+        let at = *place.get(&places);
+        let told = records[..=at].iter().chain(&records[at..]);
+        let breach = told.map(|record| laws.take(record)).find_map(Result::err).unwrap();
+        prop_assert_eq!(breach.event, at as u64 + 1, "{}", breach);
     }
 }
 

@@ -134,3 +134,42 @@ fn drains_cost_nothing_for_what_is_under_way() {
     assert_eq!((drained, lives.open().count()), (1, COUNT as usize));
     assert!(lives.open().map(|life| life.seq).eq((0..COUNT).map(Some)));
 }
+
+/// Refused before the scheduler was asked, a change of the depth, and what was said ahead of time.
+#[test]
+fn what_a_controller_says_beside_its_scheduler_is_counted_and_has_its_line() {
+    use forebay_trace::Hinted;
+    let mut recorder = Recorder::new(RecorderOptions::default(), 0);
+    let refused = Event::Refused { request: request(7, Access::Write, 64) };
+    let hold = Event::Hint(Hinted::MoreFollows { until: Timestamp(90) });
+    for (at, event) in [
+        (10, Event::Name { of: Named::File(FileIndex(3)), text: "f" }),
+        (20, Event::Depth { depth: 16 }),
+        (30, refused),
+        (35, refused),
+        (40, hold),
+        (50, Event::Hint(Hinted::Forget { file: FileIndex(3) })),
+    ] {
+        recorder.record(Timestamp(at), &event);
+    }
+    let mut bytes = Header::default().to_bytes();
+    let (blocks, totals) = recorder.finish();
+    blocks.for_each(|mut block| bytes.extend(block.seal()));
+    bytes.extend(totals.to_bytes());
+    let summary = Summary::read(Reader::new(&bytes).unwrap(), 3);
+    assert_eq!((summary.requests.refused, summary.requests.all, summary.hints), (2, 0, 2));
+    let changes: Vec<_> =
+        summary.changes.iter().map(|one| (one.time_ns, &*one.key, &*one.value)).collect();
+    assert_eq!(changes, [(20, "depth", "16")]);
+    let (mut lives, mut lines) = (Lives::default(), Vec::new());
+    for record in Reader::new(&bytes).unwrap() {
+        lives.take(&record.unwrap(), |catalog, life| lines.push(csv_line(catalog, life)));
+    }
+    assert_eq!(
+        lines,
+        [
+            ",7,client 7,7,class 7,0,f,write,64,8,30,,,30,,0,0,refused",
+            ",7,client 7,7,class 7,0,f,write,64,8,35,,,35,,0,0,refused"
+        ]
+    );
+}

@@ -5,8 +5,8 @@ mod read;
 
 use forebay_sched::{Accepted, Access, Request, RequestId};
 use forebay_trace::{
-    Asked, DamageKind, Event, Fate, Header, Named, Reader, Record, Recorder, RecorderOptions,
-    Submit, Summary, Workload,
+    Asked, DamageKind, Event, Fate, Header, Hinted, Named, Reader, Record, Recorder,
+    RecorderOptions, Submit, Summary, Workload,
 };
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileId, FileIndex, Offset, Timestamp};
 use proptest::collection::vec;
@@ -30,6 +30,11 @@ enum Owned {
     File(u32, FileId),
     Name(u8, u32, String),
     Setting(String, String),
+    Refused(Request),
+    Depth(u32),
+    MoreFollows(u64),
+    NoMore,
+    Forget(u32),
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -82,6 +87,11 @@ fn owned() -> impl Strategy<Value = Owned> {
         )),
         1 => (0..3_u8, any::<u32>(), text()).prop_map(|(w, n, t)| Name(w, n, t)),
         1 => (text(), text()).prop_map(|(k, v)| Setting(k, v)),
+        2 => request().prop_map(Refused),
+        1 => (1..=u32::MAX).prop_map(Depth),
+        1 => (0..1_u64 << 30).prop_map(MoreFollows),
+        1 => Just(NoMore),
+        1 => any::<u32>().prop_map(Forget),
     ]
 }
 
@@ -119,6 +129,13 @@ impl Owned {
             Self::File(file, id) => Event::File { file: FileIndex(*file), id: *id },
             Self::Name(what, number, text) => Event::Name { of: named(*what, *number), text },
             Self::Setting(key, value) => Event::Setting { key, value },
+            Self::Refused(request) => Event::Refused { request: *request },
+            Self::Depth(depth) => Event::Depth { depth: *depth },
+            Self::MoreFollows(hold) => {
+                Event::Hint(Hinted::MoreFollows { until: Timestamp(now.0 + hold) })
+            }
+            Self::NoMore => Event::Hint(Hinted::NoMore),
+            Self::Forget(file) => Event::Hint(Hinted::Forget { file: FileIndex(*file) }),
         };
         recorder.record(now, &event);
     }
@@ -156,6 +173,13 @@ impl Owned {
             (Self::Setting(key, value), Event::Setting { key: k, value: v }) => {
                 (&**key, &**value) == (k, v)
             }
+            (Self::Refused(request), Event::Refused { request: read }) => *request == read,
+            (Self::Depth(depth), Event::Depth { depth: read }) => *depth == read,
+            (Self::MoreFollows(hold), Event::Hint(Hinted::MoreFollows { until })) => {
+                until.0 == now.0 + hold
+            }
+            (Self::NoMore, Event::Hint(Hinted::NoMore)) => true,
+            (Self::Forget(file), Event::Hint(Hinted::Forget { file: read })) => *file == read.0,
             _ => false,
         };
         is_same && record.time == now
@@ -404,6 +428,57 @@ fn events_and_fields_of_later_versions_are_passed_over() {
     assert_eq!(found[0].event, Event::Ready { seq: 4 });
     assert_eq!(found[1].event, Event::Unknown { kind: 200 });
     assert_eq!((found[2].event, found[2].time), (Event::Ready { seq: 5 }, Timestamp(7)));
+}
+
+/// What readers before these kinds do: pass over them by their length, after the time.
+#[test]
+fn a_reader_that_does_not_know_the_later_kinds_reads_what_follows_them() {
+    let submit = |start: u64| {
+        let range = ByteRange::new(Offset(start), Bytes(8192));
+        let request = Request {
+            tag: 0,
+            file: FileIndex(2),
+            access: Access::Write,
+            range,
+            client: ClientId(3),
+            class: ClassId(1),
+        };
+        (5, Owned::Submit(request, true, Fate::Queued))
+    };
+    let refused = Request { file: FileIndex(9), access: Access::Read, ..accepted(0).request };
+    let later = [
+        Owned::Refused(refused),
+        Owned::Depth(7),
+        Owned::MoreFollows(300),
+        Owned::NoMore,
+        Owned::Forget(4),
+    ];
+    let events: Vec<(u64, Owned)> = [submit(0)]
+        .into_iter()
+        .chain(later.into_iter().map(|event| (5, event)))
+        .chain([submit(8192)])
+        .collect();
+    let mut bytes = trace(&events, 100);
+    // The one block begins behind the header: its head, then the events, of which the later ones
+    // get kinds that nobody knows.
+    let block = header().to_bytes().len();
+    let length = u32::from_le_bytes(bytes[block + 8..block + 12].try_into().unwrap()) as usize;
+    let payload = block + 16..block + 16 + length;
+    let mut at = payload.start + 40;
+    let mut renamed = 0;
+    while at < payload.end {
+        if bytes[at] >= 15 {
+            bytes[at] += 200;
+            renamed += 1;
+        }
+        at += 2 + usize::from(bytes[at + 1]);
+    }
+    assert_eq!(renamed, 5);
+    let trace = sealed(&bytes[payload]);
+    let found: Vec<_> = Reader::new(&trace).unwrap().filter_map(Result::ok).collect();
+    let (mut next_seq, last) = (1, found.last().unwrap());
+    assert!(matches!(found[1].event, Event::Unknown { kind: 215 }), "{:?}", found[1]);
+    assert!(submit(8192).1.is(last, Timestamp(7 + 7 * 5), &mut next_seq), "{last:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What holds for any bytes that the reader may meet; shared with the fuzz target.
 
-use forebay_trace::{Event, Reader, Summary, Workload};
+use forebay_trace::{Event, Header, Laws, Lives, Reader, Summary, Workload, csv_line};
 
 /// Reading ends, in order and within the bytes, whatever they are.
 pub(crate) fn read_any(bytes: &[u8]) {
@@ -25,10 +25,45 @@ pub(crate) fn read_any(bytes: &[u8]) {
     }
     // Whatever is told takes a byte at least, except what is missing at the end.
     assert!(count <= bytes.len() + 1);
+    for guard in ["", "none", "overlap", "client", "file"] {
+        let settings = vec![("recorded.guard".into(), guard.into())];
+        hold_laws(bytes, &Header { settings, ..Header::default() });
+    }
+    let mut lives = Lives::default();
+    let mut refused = 0;
+    for found in Reader::new(bytes).expect("it was read before") {
+        match found {
+            Ok(record) => {
+                lives.take(&record, |catalog, life| {
+                    assert!(csv_line(catalog, life).len() > 17);
+                    refused += u64::from(life.end.as_str() == "refused");
+                });
+            }
+            Err(_) => lives.catalog.forget_indices(),
+        }
+    }
     let workload = Workload::read(Reader::new(bytes).expect("it was read before"));
     assert!(workload.requests.len() <= bytes.len());
     let summary = Summary::read(Reader::new(bytes).expect("it was read before"), 3);
     assert_eq!(summary.lost_events, workload.lost_events);
+    assert_eq!(summary.requests.refused, refused);
+}
+
+/// The laws are held to the first breach, if there is one.
+fn hold_laws(bytes: &[u8], header: &Header) {
+    let mut laws = Laws::of(header);
+    for found in Reader::new(bytes).expect("it was read before") {
+        match found {
+            Ok(record) => {
+                if laws.take(&record).is_err() {
+                    return;
+                }
+            }
+            Err(_) => laws.forget(),
+        }
+    }
+    assert!(laws.open_count() <= laws.requests_count());
+    _ = laws.finish(None);
 }
 
 /// Any bytes, and the same bytes as a block of events with a checksum that fits.
