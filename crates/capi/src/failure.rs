@@ -44,7 +44,7 @@ fn errno_of(error: Error) -> c_int {
         }
         Error::RangeTooFar => libc::EOVERFLOW,
         Error::UnknownTicket | Error::NotRecorded => libc::ENOENT,
-        Error::NotDispatched | Error::Dispatched | Error::Busy => libc::EBUSY,
+        Error::NotDispatched | Error::Dispatched | Error::Busy | Error::Recorded => libc::EBUSY,
         Error::Cancelled => libc::ECANCELED,
         Error::TimedOut => libc::ETIMEDOUT,
         Error::InCallBack => libc::EDEADLK,

@@ -239,7 +239,11 @@ impl Controller {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let _intake = Raised::new(&shared.draining);
         let _wanted = Raised::new(&shared.quiet_wanted);
-        self.change(|locked, _| locked.hold_until = None)?;
+        self.change(|locked, now| {
+            if locked.hold_until.is_some() {
+                locked.hold(now, None);
+            }
+        })?;
         let quiet =
             shared.quiet.sleep(until, || match self.change(|locked, _| locked.is_quiet()) {
                 Ok(true) => Some(Ok(())),
@@ -271,10 +275,10 @@ impl Controller {
         match hint {
             Hint::MoreFollows(time) if time > HOLD_MAX => Err(Error::OutOfRange),
             Hint::MoreFollows(time) => {
-                self.change(|locked, now| locked.hold_until = Some(now + time))
+                self.change(|locked, now| locked.hold(now, Some(now + time)))
             }
-            Hint::NoMore => self.change(|locked, _| locked.hold_until = None),
-            Hint::Forget(file) => self.change(|locked, _| locked.close_file(file)),
+            Hint::NoMore => self.change(|locked, now| locked.hold(now, None)),
+            Hint::Forget(file) => self.change(|locked, now| locked.close_file(now, file)),
         }
     }
 
@@ -287,7 +291,10 @@ impl Controller {
         // The old one is dropped without the lock: it may be somebody else's code.
         self.change(|locked, now| match locked.scheduler.has_classes() {
             true => Err(Error::HasClasses),
-            false => Ok(locked.scheduler.switch_policy(now, policy)),
+            false => {
+                locked.changed.forget_policies();
+                Ok(locked.scheduler.switch_policy(now, policy))
+            }
         })?
         .map(drop)
     }
@@ -300,12 +307,8 @@ impl Controller {
         self.shared.check_process()?;
         self.change(|locked, now| {
             let adjusted = locked.scheduler.adjust(now, adjustment);
-            match (adjustment, &adjusted) {
-                (Adjustment::Group(group, Some(share)), Ok(())) => {
-                    _ = locked.groups.insert(*group, *share);
-                }
-                (Adjustment::Group(group, None), Ok(())) => _ = locked.groups.remove(group),
-                _ => {}
+            if adjusted.is_ok() {
+                locked.changed.note(adjustment);
             }
             adjusted
         })
@@ -324,6 +327,9 @@ impl Controller {
     ) -> Result<R, Error> {
         self.shared.check_process()?;
         self.change(|locked, now| {
+            if key == "policy" {
+                locked.changed.forget_policies();
+            }
             locked.scheduler.change(now, key, value, |scheduler| change(scheduler, now))
         })
     }
@@ -337,7 +343,7 @@ impl Controller {
         if !(1..=REQUESTS_MAX).contains(&depth) {
             return Err(Error::OutOfRange);
         }
-        self.change(|locked, _| locked.depth = depth)
+        self.change(|locked, now| locked.set_depth(now, depth))
     }
 
     /// Takes no more requests, for ever, and ends the recording and every thread of the controller.

@@ -34,6 +34,8 @@ pub enum Error {
     Busy,
     /// The controller was made for another kind of delivery.
     WrongDelivery,
+    /// A trace is being recorded: by this controller, or in this file by another recorder.
+    Recorded,
     /// No trace is being recorded.
     NotRecorded,
     /// Each class of the controller has a policy of its own.
@@ -64,6 +66,7 @@ impl fmt::Display for Error {
             Self::Draining => "the controller is drained or closed and takes no requests",
             Self::Busy => "requests are alive; drain the controller first",
             Self::WrongDelivery => "the controller was made for another kind of delivery",
+            Self::Recorded => "a trace is being recorded there; end it, or name another file",
             Self::NotRecorded => "no trace is being recorded",
             Self::HasClasses => "each class has a policy of its own; change that",
             Self::Class(error) => return error.fmt(f),

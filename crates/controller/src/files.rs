@@ -128,6 +128,11 @@ impl Files {
         }
     }
 
+    /// The number of a file that is known.
+    pub(crate) fn find(&self, key: FileKey) -> Option<FileIndex> {
+        self.by_key.get(&key).copied().map(FileIndex)
+    }
+
     /// Has a file forgotten as soon as it is idle; returns it if it is.
     pub(crate) fn close(&mut self, key: FileKey) -> Option<FileIndex> {
         let index = *self.by_key.get(&key)?;

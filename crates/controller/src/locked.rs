@@ -1,12 +1,11 @@
 //! What the lock protects: the scheduler, the files it knows by number, and the free slots.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use forebay_sched::sharing::{GroupId, Share};
 use forebay_sched::{
     Accepted, Access, Admission, Batch, Cancellation, Decision, Request, RequestId, Room,
 };
-use forebay_trace::Traced;
+use forebay_trace::{Hinted, Traced};
 use forebay_units::{Bytes, ClassId, FileId, FileIndex, Timestamp};
 
 use crate::active::Active;
@@ -19,7 +18,7 @@ use crate::selection::Selection;
 use crate::shared::Shared;
 use crate::slots::{FreeSlots, Name, Stage};
 use crate::statistics::Detail;
-use crate::tape::Tape;
+use crate::tape::{Changed, Tape};
 
 /// See the module's head.
 pub(crate) struct Locked {
@@ -42,8 +41,10 @@ pub(crate) struct Locked {
     pub(crate) turn_ns: u64,
     /// Others want the lock: they have left something, or had it between two turns of the loop.
     pub(crate) is_sought: bool,
-    /// The shares of groups, which the scheduler does not tell.
-    pub(crate) groups: BTreeMap<GroupId, Share>,
+    /// What a trace that begins has to tell beside its header.
+    pub(crate) changed: Changed,
+    /// There is a trace, or one is about to begin.
+    pub(crate) is_recorded: bool,
     /// Where the trace goes, if there is one.
     pub(crate) tape: Option<Tape>,
     /// What chooses the policy, if anything does.
@@ -101,7 +102,8 @@ impl Locked {
             wanted: None,
             turn_ns: 0,
             is_sought: false,
-            groups: BTreeMap::new(),
+            changed: Changed::default(),
+            is_recorded: false,
             tape: None,
             selection: None,
             ticks: Ticks::default(),
@@ -204,10 +206,11 @@ impl Locked {
         active: Option<&mut Active>,
     ) -> Result<(Ticket, Decided), Error> {
         if self.is_full(submission.class) {
-            self.refused += 1;
-            return Err(Error::QueueFull);
+            return Err(self.refuse(now, submission));
         }
-        let slot = shared.slots.take(&mut self.free).ok_or(Error::QueueFull)?;
+        let Some(slot) = shared.slots.take(&mut self.free) else {
+            return Err(self.refuse(now, submission));
+        };
         let ticket = shared.slots.ticket(shared.slots.name(slot));
         let room = match active.is_some() && self.may_dispatch(now) {
             true => Room::Free,
@@ -229,6 +232,18 @@ impl Locked {
         Ok((ticket, Decided::Dispatch))
     }
 
+    /// Notes that the queue takes no more, of which the scheduler does not know.
+    #[cold]
+    fn refuse(&mut self, now: Timestamp, asked: &Submission) -> Error {
+        self.refused += 1;
+        if self.scheduler.is_recorded() {
+            let file = self.enter_file(asked.file);
+            self.scheduler.note_refused(now, request(asked, file, 0));
+            self.leave_file(file);
+        }
+        Error::QueueFull
+    }
+
     fn admit(
         &mut self,
         shared: &Shared,
@@ -238,14 +253,7 @@ impl Locked {
         room: Room,
     ) -> Result<Admission, Error> {
         let file = self.enter_file(asked.file);
-        let request = Request {
-            tag: u64::from(slot),
-            file,
-            access: asked.access,
-            range: asked.range,
-            client: asked.client,
-            class: asked.class,
-        };
+        let request = request(asked, file, slot);
         match self.scheduler.submit(now, request, room) {
             Ok(admission) => {
                 if let Some(selection) = &mut self.selection {
@@ -427,8 +435,28 @@ impl Locked {
         known.into_iter().for_each(|(file, key)| self.name_file(file, key));
     }
 
+    /// Changes how many requests may be in flight.
+    pub(crate) fn set_depth(&mut self, now: Timestamp, depth: usize) {
+        self.depth = depth;
+        self.note_depth(now);
+    }
+
+    pub(crate) fn note_depth(&mut self, now: Timestamp) {
+        self.scheduler.note_depth(now, self.depth as u32);
+    }
+
+    /// Holds back what waits until some time; with `None`, no longer.
+    pub(crate) fn hold(&mut self, now: Timestamp, until: Option<Timestamp>) {
+        let hint = until.map_or(Hinted::NoMore, |until| Hinted::MoreFollows { until });
+        self.hold_until = until;
+        self.scheduler.note_hint(now, hint);
+    }
+
     /// Forgets a file as soon as it has no live request.
-    pub(crate) fn close_file(&mut self, key: FileKey) {
+    pub(crate) fn close_file(&mut self, now: Timestamp, key: FileKey) {
+        if let Some(file) = self.files.find(key) {
+            self.scheduler.note_hint(now, Hinted::Forget { file });
+        }
         if let Some(file) = self.files.close(key) {
             self.forget(file);
         }
@@ -446,6 +474,17 @@ impl Locked {
         if self.scheduler.retire(file).is_ok() {
             self.files.forget(file);
         }
+    }
+}
+
+fn request(asked: &Submission, file: FileIndex, slot: u32) -> Request {
+    Request {
+        tag: u64::from(slot),
+        file,
+        access: asked.access,
+        range: asked.range,
+        client: asked.client,
+        class: asked.class,
     }
 }
 

@@ -170,6 +170,7 @@ impl Controller {
             let changed =
                 locked.scheduler.try_change(now, key, value, |scheduler| change(scheduler, now));
             if changed.is_some() {
+                locked.changed.forget_policies();
                 if let (Some(new), Some(old)) = (&mut selection, &mut locked.selection) {
                     new.follow(old);
                 }

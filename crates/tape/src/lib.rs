@@ -4,7 +4,7 @@
 //! blocks and counts what it loses; when it fails, the recording ends there, and whoever records
 //! is told once.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -26,6 +26,9 @@ pub struct Tape {
     next_flush: Timestamp,
 }
 
+/// Why a locked file is refused.
+const BUSY: &str = "another recorder writes a trace to it";
+
 /// Whether a trace is written to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -41,17 +44,27 @@ impl Tape {
     pub const FLUSH_EVERY: Nanos = Nanos::secs(1);
 
     /// Creates the file, or empties it, and begins with the header. `start` starts a thread that
-    /// does what it is given.
+    /// does what it is given. The file is locked until the tape is finished, so that it is not
+    /// another recorder's at the same time, of this process or of another one; where a file system
+    /// has no locks, it goes without.
     ///
     /// # Errors
-    /// If the file cannot be created or written, and as `start`.
+    /// If the file cannot be created or written, and as `start`;
+    /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if it is locked: nothing has happened to it then.
     pub fn create(
         path: &Path,
         header: &Header,
         options: RecorderOptions,
         start: impl FnOnce(Writing) -> io::Result<JoinHandle<io::Result<File>>>,
     ) -> io::Result<Self> {
-        let mut file = File::create(path)?;
+        let mut file = File::options().write(true).create(true).truncate(false).open(path)?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, BUSY));
+        }
+        // A pipe or a terminal has no length.
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
         file.write_all(&header.to_bytes())?;
         // Both take all the blocks that there are, so neither side ever waits for the other.
         let (finished, to_write) = sync_channel::<Block>(options.blocks);
@@ -111,7 +124,10 @@ impl Tape {
             blocks.for_each(|block| _ = finished.send(block));
         }
         let written = self.writer.join().unwrap_or_else(|_| Err(io::Error::other("it panicked")));
-        written?.write_all(&totals.to_bytes())?;
+        let mut file = written?;
+        file.write_all(&totals.to_bytes())?;
+        // A child of this process may have the file open, and would keep the lock.
+        _ = file.unlock();
         Ok(totals)
     }
 }
@@ -156,6 +172,29 @@ mod tests {
             read += u64::from(matches!(record.unwrap().event, Event::Ready { .. }));
         }
         assert_eq!((read, reader.totals()), (totals.events, Some(totals)));
+    }
+
+    #[test]
+    fn a_file_is_one_recorders_at_a_time_and_untouched_by_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        std::fs::write(&path, [7; 9_000]).unwrap();
+        let mut tape = create(&path).unwrap();
+        let mut recorder = Recorder::new(OPTIONS, 0);
+        recorder.record(Timestamp(7), &Event::Drain);
+        assert_eq!(tape.exchange(&mut recorder), Course::On);
+        let begun = std::fs::read(&path).unwrap();
+        assert_eq!(begun, Header::default().to_bytes(), "what was there before is gone");
+        let refused = create(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+        assert!(refused.to_string().contains("another recorder"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), begun);
+        // Whoever was started meanwhile has the file, and not the lock once the tape is finished.
+        let inherited = File::open(&path).unwrap();
+        assert_eq!(tape.finish(recorder).unwrap().events, 1);
+        assert_eq!(Reader::new(&std::fs::read(&path).unwrap()).unwrap().count(), 1);
+        create(&path).unwrap().finish(Recorder::new(OPTIONS, 0)).unwrap();
+        drop(inherited);
     }
 
     #[test]

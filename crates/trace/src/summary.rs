@@ -21,6 +21,9 @@ pub struct Summary {
     pub policy: Option<String>,
     /// How classes shared at the beginning, if the header says so.
     pub sharing: Option<String>,
+    /// How many requests might be in flight at the beginning, if the trace says so; changes of it
+    /// are among the changes.
+    pub depth: Option<u32>,
     /// The wall clock at time 0, in nanoseconds since 1970; 0 if not known.
     pub clock_base_ns: u64,
     /// From the first event to the last.

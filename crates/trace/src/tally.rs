@@ -83,6 +83,9 @@ impl Builder {
             Event::Idle { .. } => decisions.idle += 1,
             Event::Switch { policy } => self.change(now, "policy", policy),
             Event::Setting { key, value } => self.change(now, key, value),
+            Event::Depth { depth } if self.summary.depth.is_none() => {
+                self.summary.depth = Some(depth);
+            }
             Event::Depth { depth } => self.change(now, "depth", &depth.to_string()),
             Event::Hint(_) => self.summary.hints += 1,
             _ => {}

@@ -144,6 +144,7 @@ fn what_a_controller_says_beside_its_scheduler_is_counted_and_has_its_line() {
     let hold = Event::Hint(Hinted::MoreFollows { until: Timestamp(90) });
     for (at, event) in [
         (10, Event::Name { of: Named::File(FileIndex(3)), text: "f" }),
+        (15, Event::Depth { depth: 4 }),
         (20, Event::Depth { depth: 16 }),
         (30, refused),
         (35, refused),
@@ -160,7 +161,7 @@ fn what_a_controller_says_beside_its_scheduler_is_counted_and_has_its_line() {
     assert_eq!((summary.requests.refused, summary.requests.all, summary.hints), (2, 0, 2));
     let changes: Vec<_> =
         summary.changes.iter().map(|one| (one.time_ns, &*one.key, &*one.value)).collect();
-    assert_eq!(changes, [(20, "depth", "16")]);
+    assert_eq!((summary.depth, changes), (Some(4), vec![(20, "depth", "16")]));
     let (mut lives, mut lines) = (Lives::default(), Vec::new());
     for record in Reader::new(&bytes).unwrap() {
         lives.take(&record.unwrap(), |catalog, life| lines.push(csv_line(catalog, life)));
