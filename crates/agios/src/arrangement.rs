@@ -172,7 +172,7 @@ fn policy_settings(config: &Config) -> PolicySettings {
             growth: MlfGrowth::Double(config.mlf_quantum.max(Bytes::kib(4))),
             ..MlfSettings::default()
         },
-        sw: SwSettings { window: config.sw_window },
+        sw: SwSettings { window: config.sw_window, ..SwSettings::default() },
         ..PolicySettings::default()
     }
 }

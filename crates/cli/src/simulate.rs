@@ -174,7 +174,12 @@ fn choices(given: &[String], file: &ScenarioFile) -> Result<Vec<Choice>, Failure
     }
     let choices: Vec<Vec<Choice>> =
         given.iter().map(|word| choice(word)).collect::<Result<_, _>>()?;
-    Ok(choices.concat())
+    let mut choices = choices.concat();
+    if file.scenario.scheduler.sharing != Sharing::None && given.iter().any(|word| word == "all") {
+        // Where jobs share, it orders none: that is what sharing by SW is for.
+        choices.retain(|choice| !matches!(choice, Choice::Fixed(PolicyName::Sw)));
+    }
+    Ok(choices)
 }
 
 /// What a word stands for: a policy, `all` of them, or a selector beside every scheduler.
@@ -183,7 +188,7 @@ pub(crate) fn choice(word: &str) -> Result<Vec<Choice>, Failure> {
         "all" => Ok(PolicyName::ALL.map(Choice::Fixed).to_vec()),
         "auto" => Ok(vec![Choice::Auto(Automatic::new(forebay_prior::default_tree()))]),
         "twins" => Err(usage(
-            "twins: it orders classes and not requests; a recording in which they share by it is replayed with it",
+            "twins: it orders data servers and not requests; set scheduler.sharing = \"twins\" in the scenario",
         )),
         _ => match word.parse() {
             Ok(policy) => Ok(vec![Choice::Fixed(policy)]),

@@ -8,6 +8,13 @@
 //! both stay busy the lane is ahead by at most one lane request and behind by at most one batch,
 //! so neither starves the other. A policy that waits loses what it was behind.
 //!
+//! # Windows of arrival
+//!
+//! Where classes share by SW, policy and lane have requests of one window at a time; what came in
+//! later ones waits outside until both are empty. So whatever the policy does, all of a window
+//! leaves before the next, and what the class has queued need not be searched for its oldest. What
+//! the guard releases after its window was let in goes first, alone, in the order of arrival.
+//!
 //! # Names
 //!
 //! Policies keep what they know about a request in arrays by slot, the low half of its id. With
@@ -21,7 +28,9 @@ use forebay_units::{Bytes, Nanos, Timestamp};
 
 use crate::arm::Arm;
 use crate::lane::{Lane, charge};
+use crate::ordered_map::OrderedMap;
 use crate::policies::checked::Fault;
+use crate::policies::sw::SwSettings;
 use crate::policy::{Policy, Requests, Selection};
 use crate::request::{Accepted, Access, RequestId};
 use crate::table::{State, Table, slot_of};
@@ -37,6 +46,20 @@ pub(crate) struct ClassQueue {
     names: Names,
     /// What the policy has just chosen.
     selected: Vec<RequestId>,
+    /// The windows by which requests are let in, under SW.
+    windows: Option<SwSettings>,
+    /// When one of those came that policy and lane have: all of them came in one window.
+    inside: Timestamp,
+    /// What came in other windows, by `seq`; nothing while policy and lane have nothing.
+    outside: OrderedMap<u64, Outside>,
+}
+
+/// A request that policy and lane do not know.
+#[derive(Clone, Copy, Debug)]
+struct Outside {
+    slot: u32,
+    arrived: Timestamp,
+    is_for_lane: bool,
 }
 
 /// Whether the lane takes part in a decision.
@@ -69,7 +92,15 @@ impl ClassQueue {
             waiting_since: None,
             names,
             selected: Vec::new(),
+            windows: None,
+            inside: Timestamp(0),
+            outside: OrderedMap::new(),
         }
+    }
+
+    /// The same, with requests let in window by window; it is empty.
+    pub(crate) fn with_windows(self, windows: Option<SwSettings>) -> Self {
+        Self { windows, ..self }
     }
 
     pub(crate) fn policy_name(&self) -> &'static str {
@@ -81,32 +112,110 @@ impl ClassQueue {
         self.policy.fault()
     }
 
-    /// Requests that may go.
+    /// Requests that may go, those of other windows included.
     pub(crate) fn ready_count(&self) -> usize {
+        self.inside_count() + self.outside.len()
+    }
+
+    /// Requests that may go and are in view, without those of later windows.
+    pub(crate) fn count_in_view(&self, lane: LaneView) -> usize {
+        match self.late() {
+            Some((_, late)) => usize::from(lane == LaneView::Open || !late.is_for_lane),
+            None if lane == LaneView::Open => self.inside_count(),
+            None => self.in_policy,
+        }
+    }
+
+    /// Under SW: when the oldest request came that it has, or another one of the same window.
+    pub(crate) fn front(&self) -> Option<Timestamp> {
+        let has_some = self.windows.is_some() && self.inside_count() > 0;
+        has_some.then(|| self.late().map_or(self.inside, |(_, late)| late.arrived))
+    }
+
+    fn inside_count(&self) -> usize {
         self.in_policy + self.lane.count()
     }
 
-    /// Requests that may go and are in view.
-    pub(crate) fn count_in_view(&self, lane: LaneView) -> usize {
-        if lane == LaneView::Open { self.ready_count() } else { self.in_policy }
+    /// The oldest request of those whose window was over here when the guard released them.
+    fn late(&self) -> Option<(u64, Outside)> {
+        let (windows, first) = (self.windows?, self.outside.first()?);
+        let is_earlier = windows.window_of(first.1.arrived) < windows.window_of(self.inside);
+        is_earlier.then_some(first)
     }
 
     /// Takes a ready request into the policy.
     pub(crate) fn add(&mut self, now: Timestamp, table: &mut Table, slot: u32) {
         table.set_state(slot, State::InPolicy);
+        self.take_in(now, table, slot);
+    }
+
+    /// Takes a ready request into the lane.
+    pub(crate) fn add_to_lane(&mut self, now: Timestamp, table: &mut Table, slot: u32) {
+        table.set_state(slot, State::InLane);
+        self.take_in(now, table, slot);
+    }
+
+    /// Lets a request in that has its state; if it came in another window, it stays outside.
+    fn take_in(&mut self, now: Timestamp, table: &mut Table, slot: u32) {
+        if let Some(windows) = self.windows {
+            let arrived = table.arrived(slot);
+            if self.inside_count() == 0 {
+                self.inside = arrived;
+            } else if windows.window_of(arrived) != windows.window_of(self.inside) {
+                let is_for_lane = table.state(slot) == State::InLane;
+                self.outside.insert(table.seq(slot), Outside { slot, arrived, is_for_lane });
+                return;
+            }
+        }
+        self.let_in(now, table, slot);
+    }
+
+    fn let_in(&mut self, now: Timestamp, table: &mut Table, slot: u32) {
+        if table.state(slot) == State::InLane {
+            self.lane.insert(&table.accepted(slot));
+            return;
+        }
         self.in_policy += 1;
         let accepted = self.names.give(table, slot);
         self.policy.add(now, &self.names.requests(table), &accepted);
     }
 
-    /// Takes a ready request into the lane.
-    pub(crate) fn add_to_lane(&mut self, table: &mut Table, slot: u32) {
-        table.set_state(slot, State::InLane);
-        self.lane.insert(&table.accepted(slot));
+    /// Once policy and lane have nothing left, they get the next window.
+    fn open_next(&mut self, now: Timestamp, table: &mut Table) {
+        if self.outside.is_empty() || self.inside_count() > 0 {
+            return;
+        }
+        let Some(windows) = self.windows else { return };
+        self.inside = self.outside.first().map_or(self.inside, |(_, next)| next.arrived);
+        while let Some((seq, next)) = self.outside.first()
+            && windows.window_of(next.arrived) == windows.window_of(self.inside)
+        {
+            self.outside.remove(seq);
+            self.let_in(now, table, next.slot);
+        }
     }
 
     /// Decides what goes next; puts it in flight and into `batch`, which is empty on entry.
     pub(crate) fn select(
+        &mut self,
+        now: Timestamp,
+        table: &mut Table,
+        lane: LaneView,
+        arm: &Arm,
+        batch: &mut Vec<Accepted>,
+    ) -> Turn {
+        if let Some((seq, late)) = self.late() {
+            self.outside.remove(seq);
+            table.set_state(late.slot, State::InFlightSkipped);
+            batch.push(table.accepted(late.slot));
+            return Turn::Lane;
+        }
+        let turn = self.decide(now, table, lane, arm, batch);
+        self.open_next(now, table);
+        turn
+    }
+
+    fn decide(
         &mut self,
         now: Timestamp,
         table: &mut Table,
@@ -209,15 +318,19 @@ impl ClassQueue {
 
     /// Takes out a request that is ready and has not left.
     pub(crate) fn remove(&mut self, now: Timestamp, table: &mut Table, slot: u32) {
-        if table.state(slot) == State::InLane {
-            self.lane.remove(&table.accepted(slot));
+        if self.outside.remove(table.seq(slot)).is_some() {
             return;
         }
-        let named = self.names.named(table, slot);
-        let was_queued = self.policy.cancel(now, &self.names.requests(table), &named);
-        assert!(was_queued, "{} has lost a request", self.policy.name());
-        self.names.take_back(table, slot);
-        self.in_policy -= 1;
+        if table.state(slot) == State::InLane {
+            self.lane.remove(&table.accepted(slot));
+        } else {
+            let named = self.names.named(table, slot);
+            let was_queued = self.policy.cancel(now, &self.names.requests(table), &named);
+            assert!(was_queued, "{} has lost a request", self.policy.name());
+            self.names.take_back(table, slot);
+            self.in_policy -= 1;
+        }
+        self.open_next(now, table);
     }
 
     /// Forgets everything that waits; the caller has the requests.
@@ -228,7 +341,25 @@ impl ClassQueue {
             self.names.take_back(table, self.names.slot(name));
         }
         self.lane.clear();
+        self.outside.clear();
         self.in_policy = 0;
+    }
+
+    /// Lets requests in by other windows from now on. `slots` is all that it has, in the order of
+    /// arrival.
+    pub(crate) fn set_windows(
+        &mut self,
+        now: Timestamp,
+        table: &mut Table,
+        windows: Option<SwSettings>,
+        slots: &[u32],
+    ) {
+        debug_assert_eq!(slots.len(), self.ready_count(), "all that it has");
+        self.clear(table);
+        self.windows = windows;
+        for &slot in slots {
+            self.take_in(now, table, slot);
+        }
     }
 
     /// Puts another policy in charge, with everything that the old one held, and returns the old

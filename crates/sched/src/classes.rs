@@ -273,7 +273,8 @@ impl Classes {
 
     /// A queue with a fresh policy.
     pub(crate) fn new_queue(&mut self) -> ClassQueue {
-        ClassQueue::new((self.source)(), Names::own())
+        let windows = self.options.sharing.discipline.sw();
+        ClassQueue::new((self.source)(), Names::own()).with_windows(windows)
     }
 
     pub(crate) fn set_source(&mut self, source: PolicySource) {
@@ -491,6 +492,13 @@ impl Classes {
     pub(crate) fn leave_aside(&mut self, index: u16) {
         if !core::mem::replace(&mut self.of_mut(index).is_aside, true) {
             self.aside.push(index);
+    /// Under SW: when the oldest came that it has.
+    pub(crate) fn note_front(&mut self, index: u16, front: Option<Timestamp>) {
+        if let Some(front) = front {
+            self.shares.front(self.of(index).id, front);
+        }
+    }
+
         }
     }
 

@@ -392,7 +392,7 @@ impl Scheduler {
         let queue = &mut self.queues[usize::from(index)];
         self.counts.ready += 1;
         match skips {
-            true => queue.add_to_lane(&mut self.table, slot),
+            true => queue.add_to_lane(now, &mut self.table, slot),
             false => queue.add(now, &mut self.table, slot),
         }
         if let Some(classes) = &mut self.classes {
@@ -403,6 +403,7 @@ impl Scheduler {
 
     /// Frees a request, of class `by`, that has ended, and queues what that made ready.
     fn release(&mut self, now: Timestamp, slot: u32, by: u16, by_class: ClassId) {
+            classes.note_front(index, self.queues[usize::from(index)].front());
         self.made_ready.clear();
         self.release_silently(slot);
         if self.made_ready.is_empty() {

@@ -62,8 +62,9 @@ macro_rules! laws {
 
                 #[test]
                 fn the_same_holds_when_classes_share(ops in ops(150)) {
-                    for sharing in [Sharing::Sfq, Sharing::Drr, Sharing::Tight] {
-                        shares($policy, GuardMode::Overlap, sharing, &ops);
+                    let windows = [Sharing::Sw, Sharing::SwStrict];
+                    for sharing in [Sharing::Sfq, Sharing::Drr, Sharing::Tight].iter().chain(&windows) {
+                        shares($policy, GuardMode::Overlap, *sharing, &ops);
                     }
                 }
 
@@ -75,17 +76,21 @@ macro_rules! laws {
                 #[test]
                 fn without_waits_and_limits_whatever_is_ready_of_any_class_goes(ops in ops(120)) {
                     never_waits($policy, Sharing::Sfq, &ops);
+                    never_waits($policy, Sharing::Sw, &ops);
                 }
 
                 #[test]
                 fn with_classes_the_same_calls_give_the_same_decisions(ops in ops(100)) {
-                    let trace = || shares($policy, GuardMode::Overlap, Sharing::Drr, &ops);
-                    prop_assert_eq!(trace(), trace());
+                    for sharing in [Sharing::Drr, Sharing::SwStrict] {
+                        let trace = || shares($policy, GuardMode::Overlap, sharing, &ops);
+                        prop_assert_eq!(trace(), trace());
+                    }
                 }
 
                 #[test]
                 fn drain_empties_all_classes(ops in ops(100)) {
                     drains($policy, Sharing::Drr, &ops);
+                    drains($policy, Sharing::SwStrict, &ops);
                 }
 
                 #[test]

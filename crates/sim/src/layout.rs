@@ -22,6 +22,14 @@ impl Layout {
         Self { servers: 1, stripe: Bytes(1), transfer }
     }
 
+    /// The server of a byte.
+    pub(crate) fn server_of(&self, offset: Offset) -> u32 {
+        match self.servers {
+            1 => 0,
+            _ => ((offset.0 / self.stripe.0) % u64::from(self.servers)) as u32,
+        }
+    }
+
     /// Of a file's bytes before `offset`, how many are on the server.
     fn before(&self, server: u32, offset: Offset) -> u64 {
         if self.servers == 1 {
@@ -64,10 +72,7 @@ impl Pieces {
 
     /// The next piece: a server, and a range of the file's part that it has.
     pub(crate) fn next(&mut self, layout: &Layout) -> Option<(u32, ByteRange)> {
-        let first = match layout.servers {
-            1 => 0,
-            _ => (self.range.start.0 / layout.stripe.0) % u64::from(layout.servers),
-        };
+        let first = u64::from(layout.server_of(self.range.start));
         while self.servers_done < layout.servers {
             let server =
                 ((first + u64::from(self.servers_done)) % u64::from(layout.servers)) as u32;

@@ -12,7 +12,7 @@ use forebay_sched::{
 use forebay_units::{Bytes, ClassId, Direction, Nanos, Timestamp};
 
 use crate::drive::Drive;
-use crate::scenario::{Network, Scenario, Scheduling, Sharing};
+use crate::scenario::{Network, Scenario, Scheduling};
 use crate::selector::{Choice, Selector};
 use crate::slab::Slab;
 use crate::workload::Application;
@@ -156,7 +156,8 @@ impl Node {
             _ => (scenario.servers.depth, scenario.servers.request_cpu, None),
         };
         let selector = Selector::new(choice, scenario, settings(given, wait_max));
-        let mut node = Self::new(given, selector, drive, depth, request_cpu, random);
+        let discipline = given.discipline(scenario.servers.count);
+        let mut node = Self::new(given, discipline, selector, drive, (depth, request_cpu), random);
         node.memory.limit = memory;
         node
     }
@@ -166,15 +167,16 @@ impl Node {
         let given = Scheduling { large: Bytes::ZERO, ..Scheduling::default() };
         let servers = &scenario.servers;
         let selector = Selector::fixed(PolicyName::To, settings(&given, Nanos::ZERO));
-        Self::new(&given, selector, Some(drive), servers.depth, servers.request_cpu, random)
+        let (depth, cpu) = (servers.depth, servers.request_cpu);
+        Self::new(&given, None, selector, Some(drive), (depth, cpu), random)
     }
 
     fn new(
         given: &Scheduling,
+        discipline: Option<Discipline>,
         selector: Selector,
         drive: Option<Drive>,
-        depth: u32,
-        request_cpu: Nanos,
+        (depth, request_cpu): (u32, Nanos),
         random: Random,
     ) -> Self {
         let (policy, settings) = (selector.start(), selector.settings());
@@ -185,11 +187,6 @@ impl Node {
             // Where a policy may wait for a better batch, an idle store is no reason not to ask it.
             bypass: if wait_max > Nanos::ZERO { Bypass::Never } else { Bypass::WhenIdle },
             queue_requests_max: given.queue_requests as usize,
-        };
-        let discipline = match given.sharing {
-            Sharing::None => None,
-            Sharing::Sfq => Some(Discipline::Sfq),
-            Sharing::Drr => Some(Discipline::Drr),
         };
         let scheduler = match discipline {
             None => Scheduler::new(options, build(policy, settings)),

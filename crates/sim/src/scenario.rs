@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use forebay_device::{Profile, Rate};
+use forebay_sched::sharing::{Discipline, SwSettings, TwinsSettings, WindowIdle};
 use forebay_sched::{GuardMode, PolicyName};
 use forebay_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -218,6 +219,15 @@ pub struct Scheduling {
     pub queue_requests: u32,
     /// Whether jobs share by weight and within limits, each with a policy of its own.
     pub sharing: Sharing,
+    /// Length of a window of TWINS or SW; 1 ms and 1 s if `None`.
+    #[serde(with = "optional")]
+    pub window: Option<Nanos>,
+    /// Whether others wait while a server's window of TWINS is on, and requests until their window
+    /// of SW has ended.
+    pub strict: bool,
+    /// After how long without requests a server lends its window of TWINS, unless it is strict.
+    #[serde(with = "required")]
+    pub lend_after: Nanos,
     /// Processor time of the scheduler for a request; as measured for the policy if `None`.
     #[serde(with = "optional")]
     pub cpu: Option<Nanos>,
@@ -235,8 +245,55 @@ impl Default for Scheduling {
             wait: Nanos::micros(900),
             queue_requests: 1 << 20,
             sharing: Sharing::None,
+            window: None,
+            strict: false,
+            lend_after: Nanos::micros(100),
             cpu: None,
         }
+    }
+}
+
+impl Scheduling {
+    /// How classes share, if they do; under TWINS they are so many servers.
+    pub(crate) fn discipline(&self, servers: u32) -> Option<Discipline> {
+        let idle =
+            if self.strict { WindowIdle::Strict } else { WindowIdle::LendAfter(self.lend_after) };
+        let twins = TwinsSettings { targets: servers, idle, ..TwinsSettings::default() };
+        let sw = SwSettings { is_strict: self.strict, ..SwSettings::default() };
+        match self.sharing {
+            Sharing::None => None,
+            Sharing::Sfq => Some(Discipline::Sfq),
+            Sharing::Drr => Some(Discipline::Drr),
+            Sharing::Twins => Some(Discipline::Twins(TwinsSettings {
+                window: self.window.unwrap_or(twins.window),
+                ..twins
+            })),
+            Sharing::Sw => {
+                Some(Discipline::Sw(SwSettings { window: self.window.unwrap_or(sw.window), ..sw }))
+            }
+        }
+    }
+
+    fn validate_sharing(&self, servers: u32, is_forwarded: bool) -> Result<(), Invalid> {
+        let (key, is_twins) = ("scheduler.sharing", self.sharing == Sharing::Twins);
+        check(!is_twins || (is_forwarded && servers > 1), key, || {
+            "twins gives each server behind a forwarder its windows: it needs a [forwarder] and servers.count of at least 2"
+                .to_string()
+        })?;
+        let has_windows = is_twins || self.sharing == Sharing::Sw;
+        check(has_windows || self.window.is_none(), "scheduler.window", || {
+            "nothing has windows; set scheduler.sharing to twins or sw, or leave it out".to_string()
+        })?;
+        check(has_windows || !self.strict, "scheduler.strict", || {
+            "nothing has windows; set scheduler.sharing to twins or sw, or leave it out".to_string()
+        })?;
+        if let Some(window) = self.window {
+            let range = SwSettings::WINDOW_MIN..=SwSettings::WINDOW_MAX;
+            check(range.contains(&window), "scheduler.window", || {
+                format!("{} ns is not in 1 us to 60 s", window.0)
+            })?;
+        }
+        in_time("scheduler.lend_after", self.lend_after)
     }
 }
 
@@ -251,6 +308,10 @@ pub enum Sharing {
     Sfq,
     /// Deficit round robin.
     Drr,
+    /// Windows of time for the servers behind a forwarder: there they share it, not jobs.
+    Twins,
+    /// Windows of arrival, in each of them one job after the other.
+    Sw,
 }
 
 /// What goes wrong, drawn from the seed.
@@ -343,6 +404,7 @@ impl Scenario {
         in_range("scheduler.run_requests", u64::from(*run_requests), 1, RUN_REQUESTS_MAX)?;
         in_range("scheduler.batch_bytes", batch_bytes.0, run_bytes.0, 1 << 30)?;
         in_range("scheduler.queue_requests", u64::from(*queue_requests), 1, QUEUE_REQUESTS_MAX)?;
+        self.scheduler.validate_sharing(*count, self.forwarder.is_some())?;
         self.validate_times()?;
         self.validate_faults()?;
         self.jobs.iter().try_for_each(|job| job.validate(self))?;

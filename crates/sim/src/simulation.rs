@@ -4,14 +4,14 @@ use alloc::string::ToString as _;
 use alloc::vec::Vec;
 
 use forebay_sched::sharing::ClassShare;
-use forebay_sched::{Access, Request};
+use forebay_sched::{Access, PolicyName, Request};
 use forebay_select::Auto;
 use forebay_trace::{Adjustment, Recorded};
 use forebay_units::{Bytes, ClassId, Timestamp};
 
 use crate::outcome::Outcome;
 use crate::replay::Pace;
-use crate::scenario::{FILE_BYTES_MAX, Invalid, Scenario, TIME_MAX};
+use crate::scenario::{FILE_BYTES_MAX, Invalid, Scenario, Sharing, TIME_MAX};
 use crate::selector::Choice;
 use crate::workload::Workload;
 use crate::world::World;
@@ -100,8 +100,18 @@ impl Simulation {
                 text: "there is none; add a [[job]] section".to_string(),
             });
         }
+        let choice = policy.into();
+        if scenario.scheduler.sharing != Sharing::None
+            && matches!(choice, Choice::Fixed(PolicyName::Sw))
+        {
+            return Err(Invalid {
+                key: "scheduler.policy".to_string(),
+                text: "SW orders jobs, and here each has a policy of its own; set scheduler.sharing to sw, or to none"
+                    .to_string(),
+            });
+        }
         let workload = Workload::from_jobs(&scenario.jobs);
-        Ok(Self::over(scenario, workload, &policy.into(), seed))
+        Ok(Self::over(scenario, workload, &choice, seed))
     }
 
     /// A record at its beginning: the scenario's jobs are not used, everything else of it is.

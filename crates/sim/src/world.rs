@@ -27,7 +27,7 @@ use crate::event::{Calendar, Event};
 use crate::layout::{Layout, Pieces, Placement};
 use crate::node::{Input, Node, Random};
 use crate::noise::{Noise, happens, of_request, stream, up_to};
-use crate::scenario::{Faults, Network, Scenario};
+use crate::scenario::{Faults, Network, Scenario, Sharing};
 use crate::selector::Choice;
 use crate::simulation::{Answer, Arrival, Made};
 use crate::slab::Slab;
@@ -142,6 +142,8 @@ pub(crate) struct World {
     server_layout: Layout,
     parts_at_once: u32,
     placement: Placement,
+    /// Whether what shares the forwarder are the servers behind it, not applications.
+    is_shared_by_servers: bool,
     pub(crate) tally: Tally,
     /// What schedulers accepted, if it is being watched.
     pub(crate) arrivals: Option<Vec<Arrival>>,
@@ -206,6 +208,7 @@ impl World {
             server_layout: striped,
             parts_at_once,
             placement,
+            is_shared_by_servers: scenario.scheduler.sharing == Sharing::Twins,
         };
         world.start_clients();
         let script = world.workload.script.iter();
@@ -413,6 +416,10 @@ impl World {
             // A forwarder is the last node, and the only place that clients know.
             let node = if self.is_forwarded() { self.nodes.len() as u32 - 1 } else { server };
             let origin = Origin::Request(request);
+            let class = match self.is_shared_by_servers {
+                true => ClassId(self.server_layout.server_of(range.start)),
+                false => class,
+            };
             let part = Part::new(node, origin, access, file, range, client, class);
             let delay = self.client_delay(origin);
             self.send(part, delay);

@@ -173,7 +173,7 @@ fn scenario(recording: &Recording, device: Profile, depth: u32, guard: GuardMode
             None => Sharing::None,
             Some(Discipline::Drr) => Sharing::Drr,
             // Windows replace it as soon as the simulation begins.
-            Some(Discipline::Sfq | Discipline::Twins(_)) => Sharing::Sfq,
+            Some(Discipline::Sfq | Discipline::Twins(_) | Discipline::Sw(_)) => Sharing::Sfq,
         };
     }
     Scenario {

@@ -8,9 +8,11 @@ use forebay_units::{ClassId, Nanos, Timestamp};
 use crate::classes::{ClassError, ClassOptions, ClassStats, Classes, PolicySource};
 use crate::options::SchedulerOptions;
 use crate::policies::noop::Noop;
+use crate::policies::sw::SwSettings;
 use crate::policy::Policy;
 use crate::scheduler::Scheduler;
 use crate::sharing::{ClassShare, GroupId, Reserved, Share, ShareStats, SharingSettings};
+use crate::table::State;
 
 impl Scheduler {
     /// A scheduler that shares the store among classes, each with a policy of its own from `source`.
@@ -84,8 +86,26 @@ impl Scheduler {
     ) -> Result<(), ClassError> {
         let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
         classes.shares.switch(now, sharing);
-        classes.options.sharing = sharing;
+        let before = core::mem::replace(&mut classes.options.sharing, sharing);
+        if before.discipline.sw() != sharing.discipline.sw() {
+            self.switch_windows(now, sharing.discipline.sw());
+        }
         Ok(())
+    }
+
+    /// Has every class let its requests in by other windows.
+    fn switch_windows(&mut self, now: Timestamp, windows: Option<SwSettings>) {
+        let mut ready: Vec<Vec<u32>> = alloc::vec![Vec::new(); self.queues.len()];
+        for state in [State::InPolicy, State::InLane] {
+            for slot in self.table.slots_in(state) {
+                ready[usize::from(self.table.class_index(slot))].push(slot);
+            }
+        }
+        for (index, mut slots) in ready.into_iter().enumerate() {
+            slots.sort_unstable_by_key(|slot| self.table.seq(*slot));
+            self.queues[index].set_windows(now, &mut self.table, windows, &slots);
+            self.settle(now, index as u16);
+        }
     }
 
     /// Puts another policy in charge of one class and returns the old one, empty. As

@@ -12,7 +12,7 @@
 //! Chains are followed [`DEPTH_MAX`] deep, and no more than so many steps at a time, so that
 //! a decision stays cheap. What is not found waits for its own class's turn, as without boosts.
 //! Of the writes that a sync waits for, only those that conflict with nothing themselves are found.
-//! With TWINS there are none: the window of the class in front comes in any case.
+//! With TWINS and SW there are none: the window of the class in front comes in any case.
 
 use forebay_units::{ClassId, Timestamp};
 
@@ -22,7 +22,7 @@ use crate::class_queue::{LaneView, Turn};
 use crate::classes::Classes;
 use crate::request::RequestId;
 use crate::scheduler::Scheduler;
-use crate::sharing::{Discipline, Pick};
+use crate::sharing::Pick;
 use crate::table::State;
 
 /// How long a chain of requests that hold each other up is followed.
@@ -85,7 +85,8 @@ impl Scheduler {
             self.classes_mut().rest(now, index);
             return false;
         }
-        let is_all_in_view = queue.count_in_view(lane) == queue.ready_count();
+        let is_all_in_view =
+            queue.count_in_view(lane) == queue.count_in_view(LaneView::Open);
         if queue.count_in_view(lane) == 0 {
             self.classes_mut().hold(now, index, NEVER);
             self.classes_mut().leave_aside(index);
@@ -111,8 +112,10 @@ impl Scheduler {
 
     /// Tells the shares what a removal has left of a class.
     pub(super) fn settle(&mut self, now: Timestamp, index: u16) {
-        let ready = self.queues[usize::from(index)].ready_count();
+        let queue = &self.queues[usize::from(index)];
+        let (ready, front) = (queue.ready_count(), queue.front());
         let Some(classes) = &mut self.classes else { return };
+        classes.note_front(index, front);
         let class = classes.of(index);
         if ready == 0 && class.is_ready {
             classes.rest(now, index);
@@ -157,7 +160,7 @@ impl Scheduler {
     /// A ready request that holds up one of the class's, and whose own class has to stand back.
     fn find_boost(&mut self, now: Timestamp, index: u16, lane: LaneView) -> Option<u32> {
         let classes = self.classes.as_deref_mut()?;
-        if matches!(classes.shares.settings().discipline, Discipline::Twins(_)) {
+        if classes.shares.settings().discipline.has_windows() {
             return None;
         }
         let waiters = &mut classes.of_mut(index).waiters;

@@ -4,7 +4,7 @@
 //! policy of its own elsewhere; here are only classes, their shares, and what they have had.
 //!
 //! ```text
-//!              ┌ window (TWINS)
+//!              ┌ window (TWINS), or window of arrival (SW)      twins.rs, sw.rs
 //!   pick ──────┤ limits: token buckets of class and group        bucket.rs
 //!              ├ reservations that are due (dmClock)              reservation.rs
 //!              └ weights: SFQ(D) or DRR, among groups, then       sfq.rs, drr.rs
@@ -23,6 +23,9 @@
 //!    that was the last. If the class's policy waits, [`hold`](Shares::hold) the class and pick again.
 //! 4. When requests end, [`complete`](Shares::complete) them.
 //!
+//! Under SW also say when the oldest request came that waits in a class, with
+//! [`front`](Shares::front): after `ready`, and whenever it is another one.
+//!
 //! What a batch costs is asked only when it leaves. So no bound depends on how large a policy lets
 //! its batches grow while they wait, only on the largest that left.
 //!
@@ -38,14 +41,16 @@ mod settings;
 mod sfq;
 mod shares;
 mod stats;
+mod sw;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod twins;
 
+pub use crate::policies::sw::SwSettings;
 pub use settings::{
     AtLimit, ClassShare, CostModel, Discipline, GroupId, Rate, Share, ShareError, SharingSettings,
-    Tariff, TwinsSettings, WindowIdle, Work,
+    Tariff, TwinsSettings, UnknownDiscipline, WindowIdle, Work,
 };
 pub use shares::{Pick, Reserved, Shares};
 pub use stats::ShareStats;

@@ -26,7 +26,7 @@ pub(super) enum Name {
 /// Where a node stands in virtual time among its siblings; each discipline reads it its own way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turn {
-    /// SFQ: the start tag of its next batch. DRR: the round of its next turn. TWINS: the server's number.
+    /// SFQ: the start tag of its next batch. DRR: the round of its next turn. TWINS: the server's number. SW: window and class.
     pub(super) tag: u128,
     /// DRR: what is left of its turn.
     pub(super) deficit: i128,
@@ -155,6 +155,8 @@ pub(super) struct Node {
     pub(super) state: State,
     /// Since when it has been in this state.
     pub(super) since: Timestamp,
+    /// SW: when the oldest that it has came.
+    pub(super) front: Timestamp,
     pub(super) family: Family,
     /// It is to be forgotten once it owes nothing.
     pub(super) is_leaving: bool,
@@ -178,6 +180,7 @@ impl Node {
             turn: Turn::default(),
             state: State::Away,
             since: Timestamp(0),
+            front: Timestamp(0),
             family: Family::default(),
             is_leaving: false,
             is_listed: false,

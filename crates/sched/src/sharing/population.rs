@@ -41,8 +41,8 @@ impl Tree {
             (Discipline::Twins(twins), _) => {
                 self.node_below_root(Name::Window(class.0 % twins.targets))
             }
+            (Discipline::Sw(_), _) | (_, None) => ROOT,
             (_, Some(group)) => self.node_below_root(Name::Group(group)),
-            (_, None) => ROOT,
         }
     }
 
@@ -166,6 +166,7 @@ impl Tree {
     fn owes_nothing(&self, now: Timestamp, node: &Node) -> bool {
         let virtual_time = self.nodes[node.parent].family.virtual_time;
         let is_behind = match self.settings.discipline {
+            Discipline::Sw(_) => true,
             _ if node.stats.batches == 0 || matches!(node.name, Name::Window(_)) => true,
             Discipline::Drr => {
                 let is_whole = drr::is_whole(&node.turn, self.settings.quantum, node.share.weight);

@@ -1,8 +1,11 @@
 //! What sharing is told: the discipline, what a batch costs, and each class's and group's share.
 
 use core::fmt;
+use core::str::FromStr;
 
 use forebay_units::{Bytes, Direction, Nanos, Timestamp};
+
+use crate::policies::sw::SwSettings;
 
 /// What a [`Shares`](super::Shares) is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,82 @@ pub enum Discipline {
     /// Time windows: a class is a data server. Groups and reservations are not looked at, and
     /// limits do not lend.
     Twins(TwinsSettings),
+    /// Windows of arrival: what came in an earlier one goes first, and of one window the classes go
+    /// in the order of their numbers. Groups, weights and reservations are not looked at; limits
+    /// are, and strict they do not lend.
+    Sw(SwSettings),
+}
+
+impl Discipline {
+    /// Every discipline as settings begin with it, in the order of the tables.
+    pub const ALL: [Self; 4] =
+        [Self::Sfq, Self::Drr, Self::Twins(TwinsSettings::DEFAULT), Self::Sw(SwSettings::DEFAULT)];
+
+    /// The name as it is written, whatever its windows are.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Sfq => "sfq",
+            Self::Drr => "drr",
+            Self::Twins(_) => "twins",
+            Self::Sw(_) => "sw",
+        }
+    }
+
+    /// Whether time decides, not shares: groups, weights and reservations are not looked at then.
+    pub const fn has_windows(&self) -> bool {
+        matches!(self, Self::Twins(_) | Self::Sw(_))
+    }
+
+    /// Whether who is at a soft limit may go while the device would idle.
+    pub(super) const fn lends(&self) -> bool {
+        match self {
+            Self::Sfq | Self::Drr => true,
+            Self::Twins(_) => false,
+            Self::Sw(settings) => !settings.is_strict,
+        }
+    }
+
+    /// The windows of arrival, under SW.
+    pub const fn sw(&self) -> Option<SwSettings> {
+        match self {
+            Self::Sw(settings) => Some(*settings),
+            Self::Sfq | Self::Drr | Self::Twins(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// The text names no discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownDiscipline;
+
+impl fmt::Display for UnknownDiscipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown discipline; one of")?;
+        for (index, discipline) in Discipline::ALL.iter().enumerate() {
+            write!(f, "{} {discipline}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownDiscipline {}
+
+impl FromStr for Discipline {
+    type Err = UnknownDiscipline;
+
+    /// Reads a name, with windows as they are by default; upper and lower case are the same.
+    fn from_str(text: &str) -> Result<Self, UnknownDiscipline> {
+        Self::ALL
+            .into_iter()
+            .find(|discipline| discipline.as_str().eq_ignore_ascii_case(text))
+            .ok_or(UnknownDiscipline)
+    }
 }
 
 /// The windows of TWINS.
@@ -63,6 +142,23 @@ pub struct TwinsSettings {
     pub start: Timestamp,
     /// What happens while the server whose window it is has nothing to do.
     pub idle: WindowIdle,
+}
+
+impl TwinsSettings {
+    const DEFAULT: Self = Self {
+        window: Nanos::millis(1),
+        targets: 1,
+        shift: 0,
+        start: Timestamp(0),
+        idle: WindowIdle::Strict,
+    };
+}
+
+impl Default for TwinsSettings {
+    /// Strict windows of 1 ms, and one server.
+    fn default() -> Self {
+        Self::DEFAULT
+    }
 }
 
 /// What happens while the server whose window it is has nothing to do.

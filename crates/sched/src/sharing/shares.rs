@@ -9,6 +9,7 @@ use super::settings::{
     Work,
 };
 use super::stats::ShareStats;
+use super::sw;
 use super::tree::{ROOT, Tree};
 
 /// The most debt that borrowing leaves, beyond the burst: how long a class may have to stand back
@@ -62,7 +63,8 @@ impl Shares {
     /// No class yet.
     ///
     /// # Panics
-    /// If `quantum`, `lend_below`, `window` or `targets` of the settings is 0.
+    /// If `quantum`, `lend_below`, `window` or `targets` of the settings is 0, or the window of SW
+    /// is not in its range.
     pub fn new(settings: SharingSettings) -> Self {
         check(&settings);
         Self { tree: Tree::new(settings), picked: None, reserved: 0 }
@@ -142,10 +144,24 @@ impl Shares {
         let this = &mut self.tree.nodes[node];
         this.is_leaving = false;
         if this.family.ready == 0 {
+            this.front = now;
             self.tree.count_ready(node, 1);
         }
         if matches!(self.tree.nodes[node].state, State::Away | State::Held { .. }) {
             self.tree.enter(now, node);
+        }
+    }
+
+    /// The oldest request that the class could dispatch came at `arrived`. Only SW asks for it: to be
+    /// called after `ready`, and whenever it is another one. Without it, a class counts from when it
+    /// became ready.
+    pub fn front(&mut self, class: ClassId, arrived: Timestamp) {
+        let Some(windows) = self.tree.settings.discipline.sw() else { return };
+        let Some(node) = self.find(class) else { return };
+        let before = core::mem::replace(&mut self.tree.nodes[node].front, arrived);
+        if windows.window_of(before) != windows.window_of(arrived) {
+            self.picked = None;
+            self.tree.refile_front(node);
         }
     }
 
@@ -190,10 +206,7 @@ impl Shares {
         if self.tree.nodes[ROOT].family.ready == 0 {
             return Pick::Idle;
         }
-        let waits = [
-            self.tree.first_wake(),
-            self.twins().and_then(|twins| self.window(now, &twins).err()?),
-        ];
+        let waits = [self.tree.first_wake(), self.windowed(now).and_then(|first| first.err()?)];
         let until = waits.into_iter().flatten().min();
         Pick::Wait {
             until: until.expect("who is ready and not picked sleeps or waits for a window"),
@@ -277,10 +290,13 @@ impl Shares {
     /// Whether limits and windows would let the class dispatch now; a question for what does not
     /// wait to be picked. It says nothing about turns.
     pub fn admits(&self, now: Timestamp, class: ClassId) -> bool {
-        if let Some(twins) = self.twins()
-            && twins.target_at(now) != class.0 % twins.targets
-        {
-            return false;
+        match self.tree.settings.discipline {
+            // It would be of the window that is on.
+            Discipline::Sw(windows) if windows.is_strict => return false,
+            Discipline::Twins(twins) if twins.target_at(now) != class.0 % twins.targets => {
+                return false;
+            }
+            _ => {}
         }
         let Some(node) = self.find(class) else { return true };
         self.tree.line(node).all(|at| self.conforms(now, at))
@@ -347,9 +363,13 @@ fn units(work: Work, cost: u64) -> [u64; 3] {
 fn check(settings: &SharingSettings) {
     assert!(settings.quantum > 0, "quantum is at least 1");
     assert!(settings.lend_below > 0, "lend_below is at least 1");
-    if let Discipline::Twins(twins) = settings.discipline {
-        assert!(twins.window > Nanos::ZERO, "a window has a length");
-        assert!(twins.targets > 0, "there is at least one target");
+    match settings.discipline {
+        Discipline::Twins(twins) => {
+            assert!(twins.window > Nanos::ZERO, "a window has a length");
+            assert!(twins.targets > 0, "there is at least one target");
+        }
+        Discipline::Sw(windows) => windows.check(),
+        Discipline::Sfq | Discipline::Drr => {}
     }
 }
 
@@ -359,10 +379,20 @@ impl Shares {
         &self.tree
     }
 
-    fn twins(&self) -> Option<TwinsSettings> {
+    /// Where windows decide: who may go, limits not looked at, or when somebody may.
+    fn windowed(&self, now: Timestamp) -> Option<Result<NodeIndex, Option<Timestamp>>> {
         match self.tree.settings.discipline {
-            Discipline::Twins(twins) => Some(twins),
             Discipline::Sfq | Discipline::Drr => None,
+            Discipline::Twins(twins) => Some(self.window(now, &twins)),
+            Discipline::Sw(windows) => {
+                let Some((tag, node)) = self.tree.first_child(ROOT, 0) else {
+                    return Some(Err(None));
+                };
+                Some(match windows.wait_of(now, sw::window_of(tag)) {
+                    Some(until) => Err(Some(until)),
+                    None => Ok(node),
+                })
+            }
         }
     }
 
@@ -463,8 +493,8 @@ impl Shares {
 
     /// Whose turn it is at the top, limits not looked at.
     fn first(&self, now: Timestamp) -> Option<(NodeIndex, Phase)> {
-        if let Some(twins) = self.twins() {
-            return self.window(now, &twins).ok().map(|node| (node, Phase::Weight));
+        if let Some(first) = self.windowed(now) {
+            return first.ok().map(|node| (node, Phase::Weight));
         }
         match self.tree.first_due(ROOT) {
             Some((at, node)) if at <= now => Some((node, Phase::Reserved)),

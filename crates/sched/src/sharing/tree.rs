@@ -18,7 +18,7 @@ use forebay_units::{Nanos, Timestamp};
 
 use super::node::{Name, Node, NodeIndex, State};
 use super::settings::{Discipline, SharingSettings};
-use super::{drr, sfq};
+use super::{drr, sfq, sw};
 use crate::ordered_map::OrderedMap;
 use crate::pool::Pool;
 use crate::recent::Recent;
@@ -195,7 +195,7 @@ impl Tree {
 
     /// Moves the node on by `cost`, and its siblings' virtual time with it.
     pub(super) fn spend(&mut self, node: NodeIndex, cost: u64) {
-        if matches!(self.nodes[node].name, Name::Window(_)) {
+        if self.stands_by_time(node) {
             return;
         }
         let parent = self.nodes[node].parent;
@@ -208,7 +208,9 @@ impl Tree {
         let (mut turn, weight) = (self.nodes[node].turn, self.nodes[node].share.weight);
         let start = turn.tag;
         match self.settings.discipline {
-            Discipline::Sfq | Discipline::Twins(_) => sfq::spend(&mut turn, cost, weight),
+            Discipline::Sfq | Discipline::Twins(_) | Discipline::Sw(_) => {
+                sfq::spend(&mut turn, cost, weight);
+            }
             Discipline::Drr => drr::spend(&mut turn, cost, self.settings.quantum, weight),
         }
         self.nodes[node].turn = turn;
@@ -223,9 +225,27 @@ impl Tree {
         }
     }
 
+    /// Whether it is time that says where the node stands, not what it has had.
+    fn stands_by_time(&self, node: NodeIndex) -> bool {
+        matches!(self.nodes[node].name, Name::Window(_))
+            || matches!(self.settings.discipline, Discipline::Sw(_))
+    }
+
+    /// Under SW: puts a class where its front says.
+    pub(super) fn refile_front(&mut self, node: NodeIndex) {
+        let is_queued = self.nodes[node].state == State::Queued;
+        if is_queued {
+            self.remove_from_order(node);
+        }
+        self.align(node, false);
+        if is_queued {
+            self.insert_in_order(node);
+        }
+    }
+
     /// Takes back a part of what the node was charged.
     pub(super) fn give_back(&mut self, node: NodeIndex, cost: u64) {
-        if matches!(self.nodes[node].name, Name::Window(_)) {
+        if self.stands_by_time(node) {
             return;
         }
         let virtual_time = self.nodes[self.nodes[node].parent].family.virtual_time;
@@ -236,7 +256,7 @@ impl Tree {
         let (quantum, weight) = (self.settings.quantum, self.nodes[node].share.weight);
         let turn = &mut self.nodes[node].turn;
         match self.settings.discipline {
-            Discipline::Sfq | Discipline::Twins(_) => {
+            Discipline::Sfq | Discipline::Twins(_) | Discipline::Sw(_) => {
                 sfq::give_back(turn, virtual_time, cost, weight);
             }
             Discipline::Drr => drr::give_back(turn, virtual_time, cost, quantum, weight),
@@ -285,7 +305,7 @@ impl Tree {
         let (parent, filed) = (this.parent, this.due);
         let wanted = match this.name {
             _ if this.state != State::Queued => None,
-            _ if matches!(self.settings.discipline, Discipline::Twins(_)) => None,
+            _ if self.settings.discipline.has_windows() => None,
             Name::Class(_) => (this.reservation.per_second > 0).then_some(this.reservation.due),
             _ => self.first_due(node).map(|(at, _)| at),
         };
@@ -328,6 +348,10 @@ impl Tree {
         let this = &mut self.nodes[node];
         match (this.name, self.settings.discipline) {
             (Name::Window(target), _) => this.turn.tag = u128::from(target),
+            (Name::Class(class), Discipline::Sw(windows)) => {
+                this.turn.tag = sw::tag(windows.window_of(this.front), class);
+            }
+            (_, Discipline::Sw(_)) => {}
             (_, Discipline::Sfq | Discipline::Twins(_)) => {
                 sfq::enter(&mut this.turn, virtual_time, if was_held { quantum } else { 0 });
             }
@@ -358,7 +382,7 @@ impl Tree {
             State::Throttled { until, .. } => {
                 self.sleepers.insert(Sleeper { until, node }, ());
                 let may_borrow = this.is_soft() && self.nodes[parent].is_soft();
-                if may_borrow && !matches!(self.settings.discipline, Discipline::Twins(_)) {
+                if may_borrow && self.settings.discipline.lends() {
                     self.borrowers.insert(Sleeper { until, node }, ());
                 }
             }

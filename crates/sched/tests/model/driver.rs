@@ -1,7 +1,7 @@
 //! Runs operations against a scheduler and checks after each of them what must always hold.
 
 use forebay_sched::sharing::{
-    AtLimit, ClassShare, Discipline, GroupId, Rate, Share, SharingSettings,
+    AtLimit, ClassShare, Discipline, GroupId, Rate, Share, SharingSettings, SwSettings,
 };
 use forebay_sched::{
     Accepted, Access, Admission, Batch, Bypass, Cancellation, ClassOptions, Decision, GuardMode,
@@ -31,6 +31,10 @@ pub enum Sharing {
     Drr,
     /// With fewer places than classes, which are forgotten at once.
     Tight,
+    /// In windows of arrival.
+    Sw,
+    /// In windows of arrival that end before anything of them leaves, some behind hard limits.
+    SwStrict,
 }
 
 impl Sharing {
@@ -40,7 +44,16 @@ impl Sharing {
         policy: PolicyName,
         settings: &PolicySettings,
     ) -> Scheduler {
-        let discipline = if self == Self::Drr { Discipline::Drr } else { Discipline::Sfq };
+        let is_strict = self == Self::SwStrict;
+        let discipline = match self {
+            Self::Off | Self::Sfq | Self::Tight => Discipline::Sfq,
+            Self::Drr => Discipline::Drr,
+            Self::Sw | Self::SwStrict => Discipline::Sw(SwSettings {
+                window: Nanos::micros(20),
+                start: Timestamp(7),
+                is_strict,
+            }),
+        };
         let classes = ClassOptions {
             sharing: SharingSettings { discipline, quantum: 4 * BLOCK, ..Default::default() },
             classes_max: if self == Self::Tight { CLASSES as usize - 1 } else { 16 },
@@ -55,7 +68,7 @@ impl Sharing {
             let limit = Rate { per_second: 1 << 30, burst: 2 * BLOCK };
             let share = Share {
                 weight: class + 1,
-                bytes: (self == Self::Drr && class < 2).then_some(limit),
+                bytes: ((self == Self::Drr || is_strict) && class < 2).then_some(limit),
                 at_limit: AtLimit::Wait,
                 ..Default::default()
             };
@@ -182,7 +195,7 @@ impl Driver {
 
     /// Another share for one class where classes are behind limits; without one it may be forgotten.
     fn share(&mut self, number: usize) {
-        if !matches!(self.sharing, Sharing::Drr | Sharing::Tight) {
+        if !matches!(self.sharing, Sharing::Drr | Sharing::Tight | Sharing::SwStrict) {
             return;
         }
         let (class, now) = (ClassId(number as u32 % CLASSES), self.now);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_sched::sharing::{
     AtLimit, ClassShare, CostModel, Discipline, GroupId, Pick, Rate, Share, Shares,
-    SharingSettings, TwinsSettings, WindowIdle, Work,
+    SharingSettings, SwSettings, TwinsSettings, WindowIdle, Work,
 };
 use forebay_units::{Bytes, ClassId, Direction, Nanos, Timestamp};
 use proptest::prelude::*;
@@ -16,6 +16,7 @@ use crate::sfq::{settings, weighted};
 enum Call {
     Pass(u64),
     Ready(u32),
+    Front(u32, u64),
     Empty(u32),
     Hold(u32, u64),
     Dispatch(u64),
@@ -38,9 +39,15 @@ fn disciplines() -> impl Strategy<Value = Discipline> {
             (0u64..10_000).prop_map(|idle| WindowIdle::LendAfter(Nanos(idle)))
         ],
     );
+    let sw = (1_000u64..1_000_000, 0u64..5_000_000, any::<bool>());
     prop_oneof![
         Just(Discipline::Sfq),
         Just(Discipline::Drr),
+        sw.prop_map(|(window, start, is_strict)| Discipline::Sw(SwSettings {
+            window: Nanos(window),
+            start: Timestamp(start),
+            is_strict,
+        })),
         twins.prop_map(|(window, targets, idle)| Discipline::Twins(TwinsSettings {
             window: Nanos(window),
             targets,
@@ -79,6 +86,7 @@ fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         3 => (0u64..3_000_000).prop_map(Call::Pass),
         4 => class().prop_map(Call::Ready),
+        2 => (class(), 0u64..2_000_000).prop_map(|(class, age)| Call::Front(class, age)),
         2 => class().prop_map(Call::Empty),
         1 => (class(), 1u64..1_000_000).prop_map(|(class, time)| Call::Hold(class, time)),
         8 => (0u64..2_000_000).prop_map(Call::Dispatch),
@@ -132,6 +140,9 @@ fn apply(shares: &mut Shares, model: &mut Model, call: Call) {
             shares.ready(now, ClassId(class));
             model.ready.insert(class);
             model.held.remove(&class);
+        }
+        Call::Front(class, age) => {
+            shares.front(ClassId(class), Timestamp(model.now.saturating_sub(age)));
         }
         Call::Empty(class) => {
             shares.empty(now, ClassId(class));
@@ -191,7 +202,7 @@ fn apply(shares: &mut Shares, model: &mut Model, call: Call) {
         }
         Call::Switch(discipline) => {
             shares.switch(now, settings(discipline));
-            model.is_gated = matches!(discipline, Discipline::Twins(_));
+            model.is_gated = discipline.has_windows();
         }
     }
     assert_eq!(shares.in_flight_count() as usize, model.in_flight.len());
@@ -205,7 +216,7 @@ proptest! {
         discipline in disciplines(), calls in prop::collection::vec(call(), 1..150),
     ) {
         let mut shares = Shares::new(settings(discipline));
-        let is_gated = matches!(discipline, Discipline::Twins(_));
+        let is_gated = discipline.has_windows();
         let mut model = Model { is_gated, ..Model::default() };
         for call in calls {
             apply(&mut shares, &mut model, call);

@@ -10,4 +10,5 @@ mod limits;
 mod naive;
 mod reservations;
 mod sfq;
+mod sw;
 mod twins;

@@ -9,11 +9,13 @@
 //! | aIOLi | (P + 1)(B + 1) + ⌈A / quantum_bytes_min⌉ batches up to and with its own | the same where nothing waits |
 //! | aIOLi, waiting | (k + 1)(B + 1) + ⌈A / quantum_bytes_min⌉ batches of its own queue, and one wait of at most H + W before each | as many, and with b of them gone, and e ended early, it has been held for (b + e + 1)(H + W) at most |
 //! | HBRR | a turn of every other queue between two of its own; sweep | its own ranges and as many turns of the others |
-//! | SW | by window, class, arrival | exactly that |
+//! | SW | by window, class, arrival; strict, after the window | exactly that |
 //! | NOOP | in the order of becoming ready | exactly that |
 //! | lane | of 17 in a row one is the oldest | (k + 1) · 17 from the lane |
 //!
 //! Where classes share, every class has a policy and a lane of its own, and all of this holds inside it.
+//! Where they share by SW, a policy has requests of one window at a time, so what is passed is passed by
+//! the windows: of every batch it is checked then that nothing goes before it by window and class.
 //!
 //! P: requests that waited at the policy when it came; k: of these, older ones in its own queue (a
 //! file, direction and class); M: queues; B: `passes_max`; A: the largest run, or the request if
@@ -28,6 +30,7 @@ use alloc::vec::Vec;
 
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::policies::mlf::MlfGrowth;
+use forebay_sched::sharing::SwSettings;
 use forebay_sched::{Accepted, Access, PolicyName, PolicySettings, Request, SchedulerOptions};
 use forebay_units::{Bytes, ClassId, Direction, FileIndex, Nanos, Timestamp};
 
@@ -73,6 +76,8 @@ pub(super) struct Tracker {
     queues: u64,
     /// Whether every class has a policy and a lane of its own.
     is_shared: bool,
+    /// By which windows classes share.
+    windows: Option<SwSettings>,
     /// By arrival.
     at_policy: BTreeMap<u64, Waiting>,
     in_lane: BTreeMap<u64, Waiting>,
@@ -105,6 +110,7 @@ impl Tracker {
                 None => setup.files * setup.classes * 2,
             },
             is_shared: setup.sharing.is_some(),
+            windows: setup.sharing.and_then(|sharing| sharing.discipline.sw()),
             at_policy: BTreeMap::new(),
             in_lane: BTreeMap::new(),
             places: 0,
@@ -178,6 +184,30 @@ impl Tracker {
         ready
     }
 
+    /// Why this batch should not have been the one under SW: by the end of its window, and unless
+    /// some class is held back, by who comes first.
+    pub(super) fn out_of_window(
+        &self,
+        now: Timestamp,
+        members: &[Accepted],
+        has_order: bool,
+    ) -> Option<String> {
+        let windows = self.windows?;
+        let key = |waiting: &Waiting| (windows.window_of(waiting.arrived), waiting.class);
+        let all = || self.at_policy.values().chain(self.in_lane.values());
+        let first = all().map(key).min()?;
+        members.iter().find_map(|member| {
+            let own = (windows.window_of(member.arrived), member.request.class);
+            let tag = member.request.tag;
+            if let Some(end) = windows.wait_of(now, own.0) {
+                let text = format!("{tag} left at {} ns; its window ends at {} ns", now.0, end.0);
+                return Some(text);
+            }
+            let is_early = has_order && own != first;
+            is_early.then(|| format!("{tag} of window and class {own:?} left before {first:?}"))
+        })
+    }
+
     /// A request has left because another class waits for it: nobody has decided to pass others.
     pub(super) fn left_out_of_turn(&mut self, members: &[Accepted]) {
         members.iter().for_each(|member| self.cancelled(member.request.tag));
@@ -190,7 +220,8 @@ impl Tracker {
         for (seq, waiting) in &mut self.at_policy {
             waiting.held += time;
             let most = (waiting.passed_in_queue + waiting.ended_early + 1) * longest.0;
-            if self.policy == PolicyName::Aioli && waiting.held.0 > most {
+            let is_known = self.policy == PolicyName::Aioli && self.windows.is_none();
+            if is_known && waiting.held.0 > most {
                 let text = format!(
                     "{}: {seq} was held for {} ns while {} batches of its queue left",
                     self.policy, waiting.held.0, waiting.passed_in_queue
@@ -214,6 +245,9 @@ impl Tracker {
         let (seq, line) = (first.request.tag, self.line_of(&first.request));
         if skips_policy(&self.options, &first.request) {
             self.in_lane.remove(&seq);
+            if self.windows.is_some() {
+                return;
+            }
             for (other, waiting) in self.in_lane.iter_mut().filter(|(_, it)| it.line == line) {
                 waiting.passed += 1;
                 let most = (waiting.ahead + 1) * (LANE_PASSES_MAX + 1) - 1;
@@ -225,6 +259,9 @@ impl Tracker {
                 }
             }
             return;
+        }
+        if self.windows.is_some() {
+            return members.iter().for_each(|member| self.cancelled(member.request.tag));
         }
         if let Some(text) = self.objection(now, members) {
             broken.push((Promise::Bound, format!("{}: {text}", self.policy)));
@@ -269,11 +306,14 @@ impl Tracker {
                     .then(|| format!("{seq} left before {first}, ready earlier"))
             }
             PolicyName::Sw => {
-                let window = self.settings.sw.window.0;
+                let windows = &self.settings.sw;
                 let key = |(seq, waiting): (&u64, &Waiting)| {
-                    (waiting.arrived.0 / window, waiting.class, *seq)
+                    (windows.window_of(waiting.arrived), waiting.class, *seq)
                 };
-                let (.., first) = in_line().map(key).min()?;
+                let (window, _, first) = in_line().map(key).min()?;
+                if let Some(end) = windows.wait_of(now, window) {
+                    return Some(format!("{seq} left before {} ns, its window's end", end.0));
+                }
                 (!is_alone || seq != first).then(|| format!("{seq} left before {first}"))
             }
             PolicyName::Sjf if now - its.arrived >= self.settings.sjf.age_max => {

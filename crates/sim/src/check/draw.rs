@@ -5,9 +5,9 @@ use forebay_sched::policies::aioli::{AioliSettings, SynchronousWait};
 use forebay_sched::policies::hbrr::{HbrrQuantum, HbrrSettings};
 use forebay_sched::policies::mlf::{MlfGrowth, MlfSettings};
 use forebay_sched::policies::sjf::SjfSettings;
-use forebay_sched::policies::sw::SwSettings;
 use forebay_sched::sharing::{
-    AtLimit, ClassShare, Discipline, Rate, Share, SharingSettings, TwinsSettings, WindowIdle,
+    AtLimit, ClassShare, Discipline, Rate, Share, SharingSettings, SwSettings, TwinsSettings,
+    WindowIdle,
 };
 use forebay_sched::{
     Access, Bypass, ClassOptions, GuardMode, Limits, PolicySettings, Request, SchedulerOptions,
@@ -41,7 +41,13 @@ impl Sharing {
             start: Timestamp(0),
             idle: one_of(random, &[WindowIdle::Strict, WindowIdle::LendAfter(Nanos::micros(30))]),
         };
-        let disciplines = [Discipline::Sfq, Discipline::Drr, Discipline::Twins(twins)];
+        let sw = SwSettings {
+            window: Nanos::micros(one_of(random, &[20, 300])),
+            start: Timestamp(one_of(random, &[0, 7_000])),
+            is_strict: random.below(2) == 0,
+        };
+        let windows = [Discipline::Twins(twins), Discipline::Sw(sw)];
+        let disciplines = [Discipline::Sfq, Discipline::Drr, windows[0], windows[1]];
         Self {
             discipline: one_of(random, &disciplines),
             quantum: one_of(random, &[1 << 10, 16 << 10]),
@@ -50,11 +56,13 @@ impl Sharing {
         }
     }
 
-    /// The windows, if classes have turns by time.
-    pub(super) fn twins(&self) -> Option<TwinsSettings> {
+    /// The longest that something waits for a window, where there are windows.
+    pub(super) fn window_wait_max(&self) -> Option<Nanos> {
         match self.discipline {
-            Discipline::Twins(twins) => Some(twins),
             Discipline::Sfq | Discipline::Drr => None,
+            Discipline::Twins(twins) => Some(Nanos(twins.window.0 * u64::from(twins.targets))),
+            // The first one is longer by what comes before the start.
+            Discipline::Sw(sw) => Some(sw.window + Nanos(sw.start.0)),
         }
     }
 
@@ -139,7 +147,11 @@ impl Setup {
             _ => HbrrQuantum::Bytes(kib(random, &[4, 16])),
         };
         settings.hbrr = HbrrSettings { quantum, passes_max };
-        settings.sw = SwSettings { window: Nanos::micros(one_of(random, &[50, 1_000])) };
+        settings.sw = SwSettings {
+            window: Nanos::micros(one_of(random, &[50, 1_000])),
+            start: Timestamp(0),
+            is_strict: random.below(2) == 0,
+        };
         let options = SchedulerOptions {
             guard,
             large_bytes: one_of(random, &[None, Some(Bytes::kib(6))]),
@@ -168,9 +180,22 @@ impl Setup {
         if is_plain { setup.plain() } else { setup }
     }
 
+    /// The longest that a policy waits with nothing in flight.
+    pub(super) fn lone_wait_max(&self) -> Nanos {
+        let window = if self.settings.sw.is_strict { self.settings.sw.window } else { Nanos::ZERO };
+        self.settings.limits.wait_max.max(window)
+    }
+
+    /// The longest that a policy waits.
+    pub(super) fn policy_wait_max(&self) -> Nanos {
+        self.lone_wait_max() + self.settings.aioli.hold_max
+    }
+
+    /// So that classes share exactly by weight: nothing waits, and nothing steps around.
     fn plain(mut self) -> Self {
         self.options.bypass = Bypass::Never;
         self.settings.limits.wait_max = Nanos::ZERO;
+        self.settings.sw.is_strict = false;
         self.sharing = self.sharing.map(|sharing| Sharing { limit: None, ..sharing });
         self.classes = CLASSES as u64;
         (self.writes, self.submits, self.has_failures) = (0, 9, false);

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use forebay_device::SplitMix64;
-use forebay_sched::sharing::{CostModel, WindowIdle, Work};
+use forebay_sched::sharing::{CostModel, Discipline, WindowIdle, Work};
 use forebay_sched::{
     Accepted, Access, Admission, Batch, Cancellation, Decision, GuardMode, PolicyName, Rejected,
     Request, RequestId, Room, Scheduler,
@@ -82,7 +82,7 @@ impl Run {
             tracker: Tracker::new(plan.policy, &setup),
             fairness: setup
                 .sharing
-                .filter(|sharing| setup.is_plain && sharing.twins().is_none())
+                .filter(|sharing| setup.is_plain && !sharing.discipline.has_windows())
                 .map(Fairness::new),
             boosted: 0,
             make,
@@ -240,13 +240,13 @@ impl Run {
         match decision {
             Decision::Dispatch => {
                 self.check_batch(&batch);
+                self.check_window(&batch);
                 self.batch_count += 1;
                 self.batches_in_flight += 1;
                 if self.newly_boosted() > 0 {
                     self.tracker.left_out_of_turn(batch.members());
                 } else {
                     self.tracker.left(self.now, batch.members(), &mut self.broken);
-                    self.check_window(&batch);
                 }
                 self.check_share(&batch);
                 self.note_backlog();
@@ -266,15 +266,26 @@ impl Run {
         decision == Decision::Dispatch
     }
 
-    /// What leaves in its class's turn is of the server whose window it is, where windows are not lent.
+    /// What leaves in its class's turn is of the server whose window it is, where windows are not
+    /// lent; or of the window of arrival, and there of the class, that comes first.
     fn check_window(&mut self, batch: &Batch) {
-        let Some(twins) = self.setup.sharing.and_then(|sharing| sharing.twins()) else { return };
+        let Some(sharing) = self.setup.sharing else { return };
         let class = batch.members()[0].request.class.0;
-        let due = twins.target_at(self.now);
-        if twins.idle == WindowIdle::Strict && class % twins.targets != due {
-            let text = format!("class {class} left at {} ns, in window {due}", self.now.0);
-            self.say(Promise::Share, text);
-        }
+        let text = match sharing.discipline {
+            Discipline::Sfq | Discipline::Drr => return,
+            Discipline::Twins(twins) => {
+                let due = twins.target_at(self.now);
+                let is_out = twins.idle == WindowIdle::Strict && class % twins.targets != due;
+                is_out.then(|| format!("class {class} left at {} ns, in window {due}", self.now.0))
+            }
+            Discipline::Sw(_) => {
+                // A class that a limit or its policy holds back lets others go.
+                let has_order =
+                    sharing.limit.is_none() && self.setup.policy_wait_max() == Nanos::ZERO;
+                self.tracker.out_of_window(self.now, batch.members(), has_order)
+            }
+        };
+        self.broken.extend(text.map(|text| (Promise::Share, text)));
     }
 
     /// A wait is over, because something has happened or because it was asked again.
@@ -289,17 +300,13 @@ impl Run {
 
     /// With nothing in flight a wait is one for a better batch, and when it is over something leaves.
     fn check_wait(&mut self, until: Timestamp, before: Option<Waited>) {
-        let (now, limits) = (self.now, self.setup.settings.limits);
-        let sharing = self.setup.sharing;
-        let windows = sharing.and_then(|sharing| sharing.twins());
+        let (now, sharing) = (self.now, self.setup.sharing);
+        let windows = sharing.and_then(|sharing| sharing.window_wait_max());
         if sharing.is_some_and(|sharing| sharing.limit.is_some()) || windows.is_some() {
             // A limit may be waited for as long as it says; a window until it comes.
             let has_limit = sharing.is_some_and(|sharing| sharing.limit.is_some());
-            let round = windows
-                .filter(|_| !has_limit)
-                .map(|twins| Nanos(twins.window.0 * u64::from(twins.targets)));
-            let longest =
-                round.map(|round| round + limits.wait_max + self.setup.settings.aioli.hold_max);
+            let round = windows.filter(|_| !has_limit);
+            let longest = round.map(|round| round + self.setup.policy_wait_max());
             if until <= now || longest.is_some_and(|longest| until - now > longest) {
                 let text =
                     format!("at {} ns it waits until {} ns, {longest:?} at most", now.0, until.0);
@@ -311,8 +318,8 @@ impl Run {
         }
         let was_alone = self.flights.is_empty();
         let longest = match was_alone {
-            true => limits.wait_max,
-            false => limits.wait_max + self.setup.settings.aioli.hold_max,
+            true => self.setup.lone_wait_max(),
+            false => self.setup.policy_wait_max(),
         };
         if until <= now || until - now > longest {
             let text =
