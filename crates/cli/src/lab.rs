@@ -11,8 +11,8 @@ use forebay_device::PROFILES;
 use forebay_forwarder::settings::class::Ceiling;
 use forebay_forwarder::settings::{Kind, Value};
 use forebay_lab::{
-    Changes, Disk, ErrorKind, Owner, Probe, Reorder, Settings, check_median, names, require_root,
-    state, take_down, take_down_by_force,
+    Changes, Disk, ErrorKind, Owner, Probe, Reorder, Settings, check, names, require_root, state,
+    take_down, take_down_by_force,
 };
 use forebay_units::{Bytes, Nanos};
 
@@ -322,7 +322,7 @@ fn check_disk(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let probes = Probe::all(args.times);
     let mut found = Vec::new();
     for probe in &probes {
-        let checked = check_median(&disk, *probe).map_err(failure)?;
+        let checked = check(&disk, *probe).map_err(failure)?;
         say(format_args!(
             "{}/{} {}",
             found.len() + 1,

@@ -10,19 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use rustix::process::{configure_io_flusher_behavior, setpriority_process, setsid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::control::Control;
 use crate::error::Error;
 use crate::fuse::connection::Connection;
+use crate::lock::{self, Try};
 use crate::places::Places;
 use crate::server::Server;
-use crate::stack::wait_until;
 use crate::teardown::attend;
 
 /// The program that is the daemon.
@@ -39,9 +36,6 @@ const OUT_OF_MEMORY_SCORE: &str = "/proc/self/oom_score_adj";
 /// Never the one that is killed: the machine would wait for its disk for ever.
 const OUT_OF_MEMORY_NEVER: &str = "-1000";
 
-/// Longer than anybody asks whether a daemon is alive.
-const LOCK_WAIT_MAX: Duration = Duration::from_millis(500);
-
 /// Is the disk that the settings in `directory` describe, until it is unmounted: what the daemon's program does.
 ///
 /// # Errors
@@ -51,11 +45,13 @@ pub fn serve(directory: &Path) -> Result<(), Error> {
     let settings = places.read_settings()?;
     let path = places.lock();
     let lock = File::options().write(true).create(true).truncate(false).open(&path);
-    let mut lock = lock.map_err(Error::file(&path))?;
-    take_lock(&lock)
-        .map_err(Error::io(format!("another daemon serves {}", directory.display())))?;
-    lock.set_len(0)
-        .and_then(|()| write!(lock, "{}", std::process::id()))
+    let mut held = lock.map_err(Error::file(&path))?;
+    let outcome = lock::take(|| lock::try_take(&held, || Ok(()))).map_err(Error::file(&path))?;
+    if outcome != Try::Taken {
+        return Err(Error::failed(format!("another daemon serves {}", directory.display())));
+    }
+    held.set_len(0)
+        .and_then(|()| write!(held, "{}", std::process::id()))
         .map_err(Error::file(&path))?;
     // A session of its own: what a terminal sends to those before it does not come here.
     setsid().map_err(Error::io("a session"))?;
@@ -75,22 +71,11 @@ pub fn serve(directory: &Path) -> Result<(), Error> {
     let mut output = std::io::stdout();
     writeln!(output, "{READY}").and_then(|()| output.flush()).map_err(Error::io("saying so"))?;
     let outcome = server.run().map_err(Error::io("serving the disk"));
-    drop(lock);
+    drop(held);
     if is_begun.load(Ordering::Acquire) {
         // It is in the middle of removing what is left. A panic of its own is in the log.
         let _ = attendant.join();
     }
-    outcome
-}
-
-/// Takes the daemon's lock. Who asks [`Places::is_served`] holds it for a moment as well, so one
-/// refusal says nothing.
-fn take_lock(lock: &File) -> Result<(), Errno> {
-    let mut outcome = Err(Errno::WOULDBLOCK);
-    wait_until(LOCK_WAIT_MAX, || {
-        outcome = flock(lock, FlockOperation::NonBlockingLockExclusive);
-        outcome != Err(Errno::WOULDBLOCK)
-    });
     outcome
 }
 
@@ -144,25 +129,4 @@ fn find() -> Result<PathBuf, Error> {
         let places = format!("{} nor {}", here.display(), installed.display());
         Error::fix(format!("neither {places} is there; build it with `make build`"))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whoever_asks_does_not_keep_a_daemon_from_starting() {
-        let path = std::env::temp_dir().join(format!("forebay-lock-{}", std::process::id()));
-        let [asking, starting] = [File::create(&path), File::create(&path)].map(Result::unwrap);
-        std::fs::remove_file(&path).unwrap();
-        flock(&asking, FlockOperation::NonBlockingLockShared).unwrap();
-        std::thread::scope(|scope| {
-            let taken = scope.spawn(|| take_lock(&starting));
-            flock(&asking, FlockOperation::Unlock).unwrap();
-            taken.join().unwrap().unwrap();
-        });
-        let refused = flock(&asking, FlockOperation::NonBlockingLockShared);
-        assert_eq!(refused, Err(Errno::WOULDBLOCK));
-        assert_eq!(take_lock(&asking), Err(Errno::WOULDBLOCK));
-    }
 }

@@ -30,6 +30,7 @@ use crate::teardown::{take_down, take_down_claimed};
 const FUSE_DEVICE: &str = "/dev/fuse";
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 const FILE_SYSTEM: &str = "ext4";
+const SHOWN_BY_EXT4: &str = "/proc/fs/ext4";
 
 /// Everything is written when the file system is made, nothing later while something is measured.
 const MKFS: &[&str] = &["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"];
@@ -252,11 +253,19 @@ fn begin(places: &Places, settings: &Settings) -> Result<LoopDevice, Error> {
     let flags = MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV;
     mount(&path, places.mount_point(), FILE_SYSTEM, flags, None)
         .map_err(Error::io(format!("mounting {}", path.display())))?;
+    read_bitmaps(&device);
     // Not before: mounting makes the kernel think of a read-ahead of its own.
     queue::set(&device, settings)?;
     drop_caches(&places.mount_point())?;
     control::tell(places, Command::Charge)?;
     Ok(device)
+}
+
+/// Has the file system read its block bitmaps now, while it takes no time. It would do so by
+/// itself some seconds later, while something is measured.
+fn read_bitmaps(device: &LoopDevice) {
+    // Showing them all reads them all. Where there is no such file, they are read later.
+    let _ = fs::read(Path::new(SHOWN_BY_EXT4).join(device.name()).join("mb_groups"));
 }
 
 fn drop_caches(point: &Path) -> Result<(), Error> {

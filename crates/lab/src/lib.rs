@@ -27,6 +27,7 @@ mod disk;
 mod drive;
 mod error;
 mod fuse;
+mod lock;
 mod model;
 mod owner;
 mod places;
@@ -37,7 +38,7 @@ mod state;
 mod statistics;
 mod teardown;
 
-pub use check::{Checked, Probe, check, check_median};
+pub use check::{Checked, Fault, Probe, check};
 pub use daemon::serve;
 pub use disk::{Disk, ReadBack};
 pub use error::{Error, ErrorKind};

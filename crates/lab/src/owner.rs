@@ -3,7 +3,7 @@
 //! A disk's `owner` file is locked by the process that has set it up, for as long as that lives,
 //! and names it; a disk that is kept is nobody's, and the file empty. The kernel lets go of the
 //! lock however the process ends, so a name without a lock is a disk that was left behind; who
-//! claims it then writes that beside the name.
+//! claims it writes that beside the name first, so that nobody who looks takes it for the owner.
 //!
 //! Whoever takes a disk down holds the same lock until nothing is left of it ([`Claim`]); so no
 //! two do, and none takes down what another has just set up. What finds or changes who holds it
@@ -12,19 +12,15 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::lock::{self, Try};
 use crate::places::Places;
 use crate::settings::RUN_DIRECTORY;
-use crate::stack::wait_until;
-
-/// Longer than anybody holds the lock who only looks.
-const LOOK_MAX: Duration = Duration::from_millis(500);
 
 /// What stands behind the name of an owner that has ended without taking its disk down.
 const LEFT: &str = "\nleft behind";
@@ -58,6 +54,14 @@ impl Claim {
     }
 }
 
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that another thread is just starting has it
+        // open too, and with it the lock, until it runs its program.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 /// Keeps others from claiming, making or removing any disk; for moments.
 pub(crate) fn alone<T>(what: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let folder = Path::new(RUN_DIRECTORY);
@@ -81,29 +85,17 @@ pub(crate) fn own(places: &Places) -> Result<Claim, Error> {
 /// If there is none, or its owner lives, or somebody else takes it down.
 pub(crate) fn claim(places: &Places) -> Result<Claim, Error> {
     let path = places.owner();
-    let mut outcome = Ok(None);
-    // Who only looks holds it for a moment as well, so one refusal says nothing.
-    wait_until(LOOK_MAX, || {
-        outcome = alone(|| {
-            let mut options = File::options();
-            // Setting it up may have ended before anybody owned it.
-            let file = options.read(true).write(true).create(true).truncate(false).open(&path);
-            let file = file.map_err(Error::file(&path))?;
-            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => Ok(None),
-                Err(errno) => Err(Error::file(&path)(errno)),
-                Ok(()) => {
-                    if let Some(Named { process, is_left: false }) = named_in(&path) {
-                        let text = format!("{process}{LEFT}");
-                        fs::write(&path, text).map_err(Error::file(&path))?;
-                    }
-                    Ok(Some(Claim { file }))
-                }
+    let mut claimed = None;
+    lock::take(|| {
+        alone(|| {
+            let (file, outcome) = try_claim(&path).map_err(Error::file(&path))?;
+            if outcome == Try::Taken {
+                claimed = Some(Claim { file });
             }
-        });
-        !matches!(outcome, Ok(None))
-    });
-    outcome?.ok_or_else(|| {
+            Ok(outcome)
+        })
+    })?;
+    claimed.ok_or_else(|| {
         let holder = match named_in(&path) {
             Some(Named { process, is_left: false }) => {
                 format!("belongs to process {process}, which takes it down itself")
@@ -114,6 +106,18 @@ pub(crate) fn claim(places: &Places) -> Result<Claim, Error> {
         let remedy = format!("`forebay lab disk down {name} --force` does it nevertheless");
         Error::fix(format!("disk \"{name}\" {holder}; {remedy}"))
     })
+}
+
+/// Tries once to claim the disk with this owner's file. Only [`alone`].
+fn try_claim(path: &Path) -> std::io::Result<(File, Try)> {
+    // Setting it up may have ended before anybody owned it.
+    let file = File::options().read(true).append(true).create(true).open(path)?;
+    let outcome = lock::try_take(&file, || match named_in(path) {
+        // In one piece and behind the name: whoever reads it sees all of it or nothing.
+        Some(Named { is_left: false, .. }) => (&file).write_all(LEFT.as_bytes()),
+        _ => Ok(()),
+    })?;
+    Ok((file, outcome))
 }
 
 /// Claims a disk whose owner has ended without taking it down, if it is that.
@@ -129,7 +133,7 @@ pub(crate) fn claim_abandoned(places: &Places) -> Option<Claim> {
 /// Whose a disk is now.
 pub(crate) fn of(places: &Places) -> Owner {
     let Ok(file) = File::open(places.owner()) else { return Owner::Nobody };
-    let is_free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
+    let is_free = !lock::is_held(&file);
     match named_in(&places.owner()) {
         None => Owner::Nobody,
         Some(Named { process, is_left }) if is_free || is_left => Owner::Gone(process),
@@ -171,4 +175,32 @@ fn this_process() -> String {
     let line = String::from_utf8_lossy(&line).replace('\0', " ");
     let short: String = line.trim().chars().take(PROGRAM_LENGTH_MAX).collect();
     format!("{} ({short})", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn while_a_dead_owners_disk_is_claimed_everybody_sees_that_it_is_dead() {
+        let directory = std::env::temp_dir().join(format!("forebay-owner-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let places = Places { directory };
+        for _ in 0..100 {
+            fs::write(places.owner(), "7 (a program)").unwrap();
+            let is_claimed = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while try_claim(&places.owner()).unwrap().1 != Try::Taken {}
+                    is_claimed.store(true, Ordering::Relaxed);
+                });
+                while !is_claimed.load(Ordering::Relaxed) {
+                    assert_eq!(of(&places), Owner::Gone("7 (a program)".into()));
+                }
+            });
+            assert!(named_in(&places.owner()).unwrap().is_left);
+        }
+        fs::remove_dir_all(&places.directory).unwrap();
+    }
 }

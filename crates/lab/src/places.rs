@@ -3,10 +3,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-
 use crate::error::Error;
+use crate::lock;
 use crate::server::DISK_FILE;
 use crate::settings::{Settings, directory_of};
 
@@ -75,8 +73,7 @@ impl Places {
 
     /// Whether a daemon is alive. Several may ask at once: they share the lock.
     pub(crate) fn is_served(&self) -> bool {
-        let Ok(lock) = File::open(self.lock()) else { return false };
-        flock(&lock, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+        File::open(self.lock()).is_ok_and(|lock| lock::is_held(&lock))
     }
 
     pub(crate) fn read_settings(&self) -> Result<Settings, Error> {

@@ -176,7 +176,7 @@ pub(crate) fn line(checked: &Checked, time_scale: f64) -> String {
     };
     format!(
         "{:>8} {:10}  {:6.2} MB/s, the model says {:6.2}: {:.3}; in real time {:.3}, \
-         processors short for {:.0} %{verdict}",
+         processors short for {:.0} %, {}{verdict}",
         Size(checked.probe.request_bytes).to_string(),
         order(checked),
         checked.device_mbps(),
@@ -184,7 +184,15 @@ pub(crate) fn line(checked: &Checked, time_scale: f64) -> String {
         checked.over_predicted(),
         checked.real_over_predicted(time_scale),
         short(checked) * 100.0,
+        rounds(checked),
     )
+}
+
+fn rounds(checked: &Checked) -> String {
+    match checked.rounds {
+        1 => "1 round".to_owned(),
+        rounds => format!("{rounds} rounds"),
+    }
 }
 
 /// The share of real time in which something waited for a processor.
@@ -232,7 +240,8 @@ pub(crate) fn checks(found: &[Checked], time_scale: f64) -> Value {
             "over_predicted": checked.over_predicted(),
             "real_over_predicted": checked.real_over_predicted(time_scale),
             "processors_short": short(checked),
-            "fault": checked.verdict(time_scale).err(),
+            "rounds": checked.rounds,
+            "fault": checked.verdict(time_scale).err().map(|fault| fault.to_string()),
         })
     };
     found.iter().map(one).collect()

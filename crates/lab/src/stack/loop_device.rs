@@ -71,6 +71,11 @@ impl LoopDevice {
         Err(Error::fix(format!("{0} is in use; end what uses it (`fuser -v {0}`)", path.display())))
     }
 
+    /// `loopN`.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// `/dev/loopN`.
     pub(crate) fn path(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
