@@ -4,8 +4,8 @@ use alloc::string::String;
 
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::sharing::{
-    AtLimit, ClassShare, CostModel, Discipline, GroupId, Share, SharingSettings, TwinsSettings,
-    WindowIdle,
+    AtLimit, ClassShare, CostModel, Discipline, GroupId, Share, SharingSettings, SwSettings,
+    TwinsSettings, WindowIdle,
 };
 use forebay_sched::{ClassOptions, Limits};
 use forebay_units::{Bytes, Nanos, Timestamp};
@@ -68,6 +68,12 @@ fn put_sharing(speller: &mut Speller, settings: &SharingSettings) {
             };
             speller.word_if("lend_after_ns", lend_after);
         }
+        Discipline::Sw(SwSettings { window, start, is_strict }) => {
+            speller.word("discipline", "sw");
+            speller.word("window_ns", window.0);
+            speller.word("start_ns", start.0);
+            speller.word("strict", is_strict);
+        }
     }
     speller.word("cost_read", TariffText(cost.read));
     speller.word("cost_write", TariffText(cost.write));
@@ -91,6 +97,13 @@ fn take_sharing(words: &mut Words<'_>) -> Option<SharingSettings> {
                     Some(after) => WindowIdle::LendAfter(Nanos(after)),
                     None => WindowIdle::Strict,
                 },
+            }),
+            "sw" => Discipline::Sw(SwSettings {
+                window: words.take("window_ns").map(Nanos).filter(|window| {
+                    (SwSettings::WINDOW_MIN..=SwSettings::WINDOW_MAX).contains(window)
+                })?,
+                start: Timestamp(words.take("start_ns")?),
+                is_strict: words.take("strict")?,
             }),
             _ => return None,
         },

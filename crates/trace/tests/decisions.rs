@@ -3,8 +3,8 @@
 use forebay_device::SplitMix64;
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::sharing::{
-    AtLimit, ClassShare, CostModel, Discipline, GroupId, Rate, Share, SharingSettings, Tariff,
-    TwinsSettings, WindowIdle,
+    AtLimit, ClassShare, CostModel, Discipline, GroupId, Rate, Share, SharingSettings, SwSettings,
+    Tariff, TwinsSettings, WindowIdle,
 };
 use forebay_sched::{
     Access, Admission, Batch, Bypass, ClassOptions, Decision, GuardMode, Limits, PolicyName,
@@ -47,6 +47,9 @@ const TWINS: Discipline = Discipline::Twins(TwinsSettings {
     idle: WindowIdle::LendAfter(Nanos::micros(100)),
 });
 
+const SW: Discipline =
+    Discipline::Sw(SwSettings { window: Nanos::micros(900), start: Timestamp(5), is_strict: true });
+
 /// A change to how classes share, the settings that are refused included.
 fn adjustment(random: &mut SplitMix64, setup: &Setup) -> Adjustment {
     let class = ClassId(random.below(4) as u32);
@@ -76,7 +79,7 @@ fn adjustment(random: &mut SplitMix64, setup: &Setup) -> Adjustment {
         _ => {
             let tariff =
                 Tariff { per_batch: below(9_000), per_request: below(10), per_mib: 1 << 20 };
-            let discipline = [Discipline::Sfq, Discipline::Drr, TWINS][below(3) as usize];
+            let discipline = [Discipline::Sfq, Discipline::Drr, TWINS, SW][below(4) as usize];
             Adjustment::Sharing(SharingSettings {
                 discipline,
                 cost: CostModel { write: tariff, ..CostModel::OPS },
@@ -227,7 +230,7 @@ fn a_recorded_run_replays_to_the_same_decisions_under_every_policy_and_guard() {
 #[test]
 fn a_recorded_run_of_classes_replays_to_the_same_decisions_whatever_is_changed() {
     for (number, policy) in PolicyName::ALL.into_iter().enumerate() {
-        for discipline in [Discipline::Sfq, Discipline::Drr, TWINS] {
+        for discipline in [Discipline::Sfq, Discipline::Drr, TWINS, SW] {
             let setup = shared(&setup(policy, GuardMode::Overlap, Bypass::WhenIdle), discipline);
             let (bytes, dispatched) = run(&setup, number as u64 * 17 + 3, 2_500);
             assert!(dispatched.len() > 200, "{policy}: {}", dispatched.len());
