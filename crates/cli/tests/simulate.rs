@@ -256,7 +256,7 @@ fn a_policy_that_does_not_exist_is_refused_with_those_that_do() {
     let said = text(&output.stderr);
     assert!(said.contains("lifo") && said.contains("HBRR") && said.contains("all"), "{said}");
     let output = forebay(&["simulate", &scenario("strided.toml"), "--policy", "twins"]);
-    assert!(text(&output.stderr).contains("orders classes"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("orders data servers"), "{}", text(&output.stderr));
 }
 
 #[test]

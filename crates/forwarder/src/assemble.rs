@@ -12,20 +12,22 @@ use forebay_sched::policies::PolicyName;
 use forebay_sched::policies::hbrr::{HbrrQuantum, HbrrSettings};
 use forebay_sched::policy::Limits;
 use forebay_sched::scheduler::{Bypass, GuardMode, Scheduler, SchedulerOptions};
-use forebay_sched::sharing::{CostModel, Discipline, SharingSettings, Tariff};
+use forebay_sched::sharing::{
+    CostModel, Discipline, SharingSettings, SwSettings, Tariff, TwinsSettings, WindowIdle,
+};
 use forebay_stats::LedgerOptions;
 use forebay_store::{
     Faults, Faulty, MemoryOptions, MemoryStore, Modelled, PosixEngine, PosixOptions, PosixStore,
     TimeScale,
 };
 use forebay_trace::Setup;
-use forebay_units::{Bytes, Direction, Nanos};
+use forebay_units::{Bytes, Direction, Nanos, Timestamp};
 
 use crate::Error;
 use crate::selection::Selection;
-use crate::settings::class::CLASS_PLACES;
+use crate::settings::class::{CLASS_PLACES, Ceiling};
 use crate::settings::definition::AUTO;
-use crate::settings::{self, Cost, Level, Settings, Sharing, StoreEngine, StoreKind};
+use crate::settings::{self, Cost, Level, Settings, Sharing, StoreEngine, StoreKind, Windows};
 
 /// The request size at which order matters most, and at which devices are asked whether it does.
 const SMALL_REQUEST: Bytes = Bytes::kib(8);
@@ -161,7 +163,7 @@ fn classes(
         return Ok(None);
     }
     Ok(Some(ClassOptions {
-        sharing: sharing(settings, is_rotating)?,
+        sharing: sharing(settings, is_rotating, 0)?,
         classes_max: settings.sharing.class_count_max as usize * CLASS_PLACES,
         // What a class may have of the queue depends on what is free; the engine sees to it.
         class_requests_max: queue_requests_max,
@@ -169,12 +171,14 @@ fn classes(
     }))
 }
 
-/// How classes share: whose turn it is, and what a batch costs.
+/// How classes share: whose turn it is, and what a batch costs. `wall_base_ns` is the wall clock at
+/// time 0, by which windows are aligned with those of other forwarders.
 pub(crate) fn sharing(
     settings: &Settings,
     is_rotating: Option<bool>,
+    wall_base_ns: u64,
 ) -> Result<SharingSettings, Error> {
-    let Sharing { discipline, cost, quantum_bytes, .. } = settings.sharing;
+    let Sharing { cost, quantum_bytes, lend_below, capacity, .. } = settings.sharing;
     let (cost, quantum) = match (cost, &settings.store.kind) {
         (Cost::Requests, _) => (CostModel::OPS, u64::from(settings.scheduler.run_requests_max)),
         (Cost::Time, StoreKind::Modelled(name)) => {
@@ -185,11 +189,43 @@ pub(crate) fn sharing(
         (Cost::Time, _) => (position_and_bytes(is_rotating), quantum_bytes.0),
         (Cost::Bytes, _) => (CostModel::BYTES, quantum_bytes.0),
     };
-    let discipline = match discipline {
+    let capacity = match capacity {
+        Ceiling::None => None,
+        Ceiling::PerSecond(bytes) => Some(bytes),
+    };
+    let discipline = discipline(settings, wall_base_ns);
+    Ok(SharingSettings { discipline, cost, quantum, lend_below, capacity })
+}
+
+/// Whose turn it is. Windows begin at multiples of their length since 1970.
+fn discipline(settings: &Settings, wall_base_ns: u64) -> Discipline {
+    let Sharing { windows, twins_window, twins_idle, twins_shift, sw_window, .. } =
+        settings.sharing;
+    let is_strict = windows == Windows::Strict;
+    let start = |window: Nanos| Timestamp(wall_base_ns.next_multiple_of(window.0) - wall_base_ns);
+    match settings.sharing.discipline {
         settings::Discipline::Sfq => Discipline::Sfq,
         settings::Discipline::Drr => Discipline::Drr,
-    };
-    Ok(SharingSettings { discipline, cost, quantum, ..SharingSettings::default() })
+        settings::Discipline::Twins => {
+            let targets = settings.store.targets;
+            // So many windows have begun between 1970 and `start`.
+            let begun = wall_base_ns.div_ceil(twins_window.0) % u64::from(targets);
+            let shift = u64::from(twins_shift % targets) + begun;
+            Discipline::Twins(TwinsSettings {
+                window: twins_window,
+                targets,
+                shift: (shift % u64::from(targets)) as u32,
+                start: start(twins_window),
+                idle: match is_strict {
+                    true => WindowIdle::Strict,
+                    false => WindowIdle::LendAfter(twins_idle),
+                },
+            })
+        }
+        settings::Discipline::Sw => {
+            Discipline::Sw(SwSettings { window: sw_window, start: start(sw_window), is_strict })
+        }
+    }
 }
 
 /// What a batch takes of a device that nobody has described, in the bytes that it could have moved
@@ -298,7 +334,30 @@ mod tests {
         let of = |is_rotating| setup(&settings, is_rotating).unwrap();
         assert_eq!(of(Some(false)).limits.wait_max, Nanos::ZERO);
         assert_eq!(of(Some(true)).limits.wait_max, settings.scheduler.wait_max);
-        let cost = |is_rotating| sharing(&settings, is_rotating).unwrap().cost;
+        let cost = |is_rotating| sharing(&settings, is_rotating, 0).unwrap().cost;
         assert_ne!(cost(Some(true)), cost(None));
+    }
+
+    #[test]
+    fn windows_are_those_of_the_wall_clock_whenever_a_forwarder_starts() {
+        let mut settings = Settings::default();
+        (settings.sharing.discipline, settings.store.targets) = (settings::Discipline::Twins, 3);
+        settings.sharing.twins_shift = 1;
+        let window = settings.sharing.twins_window.0;
+        let base = 1_790_000_000_000_000_000;
+        for started in [base, base + 1, base + window - 1, base + 7 * window + 333] {
+            let Discipline::Twins(twins) = discipline(&settings, started) else { unreachable!() };
+            for wall in (started + window..).step_by(777_777).take(50) {
+                let target = twins.target_at(Timestamp(wall - started));
+                assert_eq!(u64::from(target), (wall / window + 1) % 3, "at {wall}");
+            }
+        }
+        settings.sharing.discipline = settings::Discipline::Sw;
+        let window = settings.sharing.sw_window.0;
+        for started in [base, base + 12_345] {
+            let Discipline::Sw(sw) = discipline(&settings, started) else { unreachable!() };
+            let end = sw.end_of(sw.window_of(Timestamp(3 * window)));
+            assert_eq!((started + end.0) % window, 0);
+        }
     }
 }

@@ -439,7 +439,7 @@ impl Connection {
         let order = Order {
             origin: self.origin(tag),
             client: self.who.map_or(ClientId(u32::MAX), |who| who.client),
-            class: self.who.map_or(OTHER_CLASS, |who| who.class),
+            class: self.who.map_or(OTHER_CLASS, |who| shared.sharing.class_of(who.class, &ranges)),
             file,
             action,
             ranges,

@@ -24,11 +24,20 @@ const LIVE: &[(&str, &str)] = &[
     ("discipline", "sharing.discipline"),
     ("cost", "sharing.cost"),
     ("quantum_bytes", "sharing.quantum_bytes"),
+    ("windows", "sharing.windows"),
+    ("twins_window", "sharing.twins_window"),
+    ("twins_idle", "sharing.twins_idle"),
+    ("twins_shift", "sharing.twins_shift"),
+    ("sw_window", "sharing.sw_window"),
+    ("lend_below", "sharing.lend_below"),
+    ("capacity", "sharing.capacity"),
+    ("targets", "store.targets"),
+    ("stripe_bytes", "store.stripe_bytes"),
 ];
 
 /// The answer where there are no classes.
 const NOT_SHARED: &str =
-    "nothing is shared here: start the forwarder with sharing.level = job or user";
+    "nothing is shared here: start the forwarder with sharing.level = job, user or target";
 
 /// How a command is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +178,73 @@ mod tests {
         let (chosen, _) = changed(&settings, &["class", "a", "policy=auto"]).unwrap();
         let error = changed(&chosen, &["policy=sjf"]).unwrap_err();
         assert!(error.contains("classes.a.policy") && error.contains("none, "), "{error}");
+    }
+
+    #[test]
+    fn windows_are_for_what_has_them() {
+        let settings = Settings::default();
+        let refused = |settings: &Settings, words: &[&str], parts: &[&str]| {
+            let error = changed(settings, words).unwrap_err();
+            parts.iter().for_each(|part| assert!(error.contains(part), "{words:?}: {error}"));
+        };
+        refused(
+            &settings,
+            &["discipline=twins"],
+            &["sharing.discipline", "twins", "sharing.level = target"],
+        );
+        refused(&settings, &["discipline=fifo"], &["sharing.discipline", "fifo", "twins, sw"]);
+        refused(&settings, &["sw_window=0s"], &["sharing.sw_window", "0s", "60s"]);
+        refused(&settings, &["windows=loose"], &["sharing.windows", "loose", "strict"]);
+        let sw = ["discipline=sw", "sw_window=20ms", "windows=strict"];
+        let (by_sw, lines) = changed(&settings, &sw).unwrap();
+        assert_eq!((lines.len(), by_sw.sharing.sw_window), (3, forebay_units::Nanos::millis(20)));
+
+        let mut by_target = settings;
+        by_target.sharing.level = Level::Target;
+        refused(
+            &by_target,
+            &["discipline=drr"],
+            &["store.targets", "at least 2", "store.stripe_bytes"],
+        );
+        refused(
+            &by_target,
+            &["targets=4", "discipline=sw"],
+            &["sharing.discipline", "sw", "sharing.level = job"],
+        );
+        refused(
+            &by_target,
+            &["targets=4", "twins_window=90s"],
+            &["sharing.twins_window", "90s", "60s"],
+        );
+        refused(&by_target, &["targets=4", "class", "a"], &["class"]);
+        let twins = [
+            "targets=4",
+            "stripe_bytes=64KiB",
+            "discipline=twins",
+            "twins_shift=3",
+            "twins_idle=0s",
+        ];
+        assert_eq!(changed(&by_target, &twins).unwrap().0.sharing.twins_shift, 3);
+    }
+
+    #[test]
+    fn what_orders_jobs_is_no_policy_within_one() {
+        for words in [&["policy=sw"][..], &["class", "a", "policy=SW"], &["pin=sw"]] {
+            let error = changed(&Settings::default(), words).unwrap_err();
+            assert!(error.contains("set sharing.discipline = sw"), "{words:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_windows_do_not_look_at_is_said() {
+        let (settings, _) = changed(&Settings::default(), &["class", "a", "weight=3"]).unwrap();
+        assert!(settings.warnings().is_empty());
+        let (settings, _) = changed(&settings, &["class", "user:7", "limit=1GiB/s"]).unwrap();
+        let (settings, _) = changed(&settings, &["discipline=sw"]).unwrap();
+        let texts = settings.warnings();
+        assert_eq!(texts.len(), 2, "{texts:?}");
+        assert!(texts[0].contains("classes.a.weight is not looked at"), "{texts:?}");
+        assert!(texts[1].contains("classes.user:7.limit_bytes_per_second"), "{texts:?}");
     }
 
     #[test]

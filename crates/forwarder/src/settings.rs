@@ -18,6 +18,8 @@ use std::path::PathBuf;
 
 use forebay_units::{Bytes, Nanos};
 
+use self::class::Ceiling;
+
 pub mod class;
 pub mod definition;
 mod network;
@@ -94,6 +96,10 @@ pub struct Store {
     pub depth: u32,
     /// The largest window of the posix store's own read-ahead; 0 for none.
     pub read_ahead_bytes: Bytes,
+    /// Data servers over which the file system behind spreads each file.
+    pub targets: u32,
+    /// Consecutive bytes of a file on one of them.
+    pub stripe_bytes: Bytes,
     /// Factor on a modelled device's service times: 0.1 is ten times faster than the real one.
     pub time_scale: f64,
     /// Errors, short calls and delays to inject, as the faulty store spells them; for tests.
@@ -189,6 +195,20 @@ pub struct Sharing {
     pub level: Level,
     /// Who goes next among the classes.
     pub discipline: Discipline,
+    /// Whether windows of TWINS and SW may be left.
+    pub windows: Windows,
+    /// Length of a window of TWINS.
+    pub twins_window: Nanos,
+    /// After how long without requests a server lends its window.
+    pub twins_idle: Nanos,
+    /// By how many servers the windows are ahead of another forwarder's.
+    pub twins_shift: u32,
+    /// Length of a window of arrival of SW.
+    pub sw_window: Nanos,
+    /// A class beyond a limit that may borrow does so below so many requests at the store.
+    pub lend_below: u32,
+    /// Bytes a second that the store carries.
+    pub capacity: Ceiling,
     /// What is shared.
     pub cost: Cost,
     /// Bytes that a class of weight 1 may send in one round of DRR.
@@ -208,6 +228,8 @@ pub enum Level {
     User,
     /// A job is a class, and the jobs of a user share what is the user's.
     Job,
+    /// A data server behind the store is a class.
+    Target,
 }
 
 /// Who goes next among the classes.
@@ -217,6 +239,19 @@ pub enum Discipline {
     Sfq,
     /// Deficit round robin.
     Drr,
+    /// Windows of time for data servers.
+    Twins,
+    /// Windows of arrival.
+    Sw,
+}
+
+/// Whether windows may be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    /// The store does not idle for their sake, or not for long.
+    WorkConserving,
+    /// The store idles rather.
+    Strict,
 }
 
 /// What is shared.
@@ -281,9 +316,31 @@ impl Settings {
         definition: &'static definition::Definition,
         text: &str,
     ) -> Result<(), String> {
-        let value = definition.kind.parse(text).ok_or_else(|| definition.kind.to_string())?;
+        let value = definition.kind.parse(text).ok_or_else(|| definition.kind.allowed(text))?;
         (definition.write)(self, value);
         Ok(())
+    }
+
+    /// What is set and cannot be kept, or is not looked at: a line each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut texts = self.classes.warnings();
+        let discipline = match self.sharing.discipline {
+            Discipline::Sfq | Discipline::Drr => return texts,
+            Discipline::Twins => "twins",
+            Discipline::Sw => "sw",
+        };
+        for (name, class) in self.classes.entries() {
+            let of_user = name.starts_with(class::USER) && self.sharing.level == Level::Job;
+            for (key, _) in class.entries() {
+                let is_share = matches!(key, "weight" | "reservation");
+                if is_share || (of_user && key != "policy") {
+                    texts.push(format!(
+                        "classes.{name}.{key} is not looked at under sharing.discipline = {discipline}"
+                    ));
+                }
+            }
+        }
+        texts
     }
 
     /// Whether settings that concern each other fit.
@@ -321,6 +378,8 @@ impl Settings {
                 engine: StoreEngine::Auto,
                 depth: 0,
                 read_ahead_bytes: Bytes::mib(8),
+                targets: 1,
+                stripe_bytes: Bytes::mib(1),
                 time_scale: 1.0,
                 faults: None,
             },
@@ -336,6 +395,13 @@ impl Settings {
             sharing: Sharing {
                 level: Level::None,
                 discipline: Discipline::Sfq,
+                windows: Windows::WorkConserving,
+                twins_window: Nanos::ZERO,
+                twins_idle: Nanos::ZERO,
+                twins_shift: 0,
+                sw_window: Nanos::ZERO,
+                lend_below: 1,
+                capacity: Ceiling::None,
                 cost: Cost::Bytes,
                 quantum_bytes: Bytes::ZERO,
                 class_count_max: 0,

@@ -171,7 +171,7 @@ impl Shard {
 
     /// Runs until told to stop.
     pub(crate) fn run(mut self) -> Result<Status, Errno> {
-        self.shared.sharing.begin(&mut self.shared.engine);
+        self.shared.sharing.begin(&mut self.shared.engine, self.clock.wall_base_ns());
         let mut ready = Vec::with_capacity(256);
         loop {
             ready.clear();

@@ -13,17 +13,17 @@ mod ledger;
 use std::fs::read_link;
 use std::os::fd::AsRawFd as _;
 
-use forebay_engine::Engine;
 use forebay_engine::store::OpenHow;
+use forebay_engine::{Engine, Ranges};
 use forebay_select::Part;
 use forebay_trace::{Adjustment, Named, PolicyChoice};
-use forebay_units::{ClassId, FileId, Timestamp};
+use forebay_units::{ClassId, FileId, Offset, Timestamp};
 
 use crate::assemble;
 use crate::control::{self, Answer};
 use crate::selection::Selection;
 use crate::settings::definition::{AUTO, NO_PIN};
-use crate::settings::{Level, Settings};
+use crate::settings::{self, Discipline, Level, Settings, Store, Windows};
 use crate::status;
 
 use classes::{Classes, Entered, Told};
@@ -42,6 +42,8 @@ pub(crate) struct Sharing {
     selection: Option<Selection>,
     /// Whether the device below the store does, as far as the kernel knows.
     is_rotating: Option<bool>,
+    /// The wall clock at time 0.
+    wall_base_ns: u64,
 }
 
 impl Sharing {
@@ -53,6 +55,7 @@ impl Sharing {
     ) -> Self {
         Self {
             is_rotating,
+            wall_base_ns: 0,
             classes: Classes::new(&settings.sharing, settings.classes.clone()),
             class_names: Names::new(settings.sharing.class_count_max),
             file_names: Names::new(settings.sharing.file_count_max),
@@ -62,12 +65,14 @@ impl Sharing {
     }
 
     /// Tells the scheduler what holds before anybody has come; a recording begins before.
-    pub(crate) fn begin(&self, engine: &mut Engine) {
-        self.settings
-            .classes
-            .warnings()
-            .iter()
-            .for_each(|text| crate::log::warn(format_args!("{text}")));
+    pub(crate) fn begin(&mut self, engine: &mut Engine, wall_base_ns: u64) {
+        self.wall_base_ns = wall_base_ns;
+        if matches!(self.settings.sharing.discipline, Discipline::Twins | Discipline::Sw) {
+            // They were made before the clock was.
+            self.adjust_sharing(engine, Timestamp(0));
+        }
+        self.note_targets(engine, Timestamp(0));
+        self.settings.warnings().iter().for_each(|text| crate::log::warn(format_args!("{text}")));
         self.tell_users(engine, Timestamp(0));
         self.classes.told_other().iter().for_each(|told| self.tell(engine, Timestamp(0), told));
         self.pin_all(engine);
@@ -97,6 +102,42 @@ impl Sharing {
         class
     }
 
+    /// The class of a call on a connection of `class`. Where data servers share, it is the one that
+    /// its first byte is on.
+    pub(crate) fn class_of(&self, class: ClassId, ranges: &Ranges) -> ClassId {
+        match self.settings.sharing.level {
+            Level::Target => {
+                let start = match ranges {
+                    Ranges::One(range) => range.start,
+                    Ranges::Many(ranges) => ranges.first().map_or(Offset(0), |range| range.start),
+                };
+                let Store { targets, stripe_bytes, .. } = &self.settings.store;
+                ClassId((start.0 / stripe_bytes.0 % u64::from(*targets)) as u32)
+            }
+            Level::None | Level::User | Level::Job => class,
+        }
+    }
+
+    /// Where data servers share: names them, and tells what holds for them.
+    fn note_targets(&mut self, engine: &mut Engine, now: Timestamp) {
+        if self.settings.sharing.level != Level::Target {
+            return;
+        }
+        for target in 0..self.settings.store.targets {
+            let (told, name) = self.classes.target(ClassId(target));
+            engine.note_name(Named::Class(told.class), &name);
+            self.class_names.note(u64::from(target), name, || keys_of_classes(engine).collect());
+            self.tell(engine, now, &told);
+        }
+    }
+
+    fn adjust_sharing(&self, engine: &mut Engine, now: Timestamp) {
+        let sharing = assemble::sharing(&self.settings, self.is_rotating, self.wall_base_ns);
+        if let Some(sharing) = note(sharing) {
+            note(engine.adjust(now, &Adjustment::Sharing(sharing)));
+        }
+    }
+
     /// A connection of a class has gone.
     pub(crate) fn leave(&mut self, class: ClassId) {
         self.classes.leave(class);
@@ -119,9 +160,9 @@ impl Sharing {
         let changed = control::changed(&self.settings, &words);
         match changed.and_then(|changed| self.prepare(&changed.0).map(|()| changed)) {
             Ok((settings, mut lines)) => {
-                let known = self.settings.classes.warnings();
+                let known = self.settings.warnings();
                 self.change(engine, now, settings);
-                let new = self.settings.classes.warnings().into_iter();
+                let new = self.settings.warnings().into_iter();
                 lines.extend(new.filter(|text| !known.contains(text)));
                 Answer::Set(lines)
             }
@@ -146,12 +187,13 @@ impl Sharing {
         if old.scheduler != self.settings.scheduler {
             self.change_policy(engine, now);
         }
-        let new = &self.settings;
-        if old.sharing != new.sharing
-            && let Some(sharing) = note(assemble::sharing(new, self.is_rotating))
-        {
-            note(engine.adjust(now, &Adjustment::Sharing(sharing)));
+        let (is_sharing_new, is_store_new) =
+            (old.sharing != self.settings.sharing, old.store != self.settings.store);
+        if is_sharing_new || is_store_new {
+            self.classes.number_by_name(self.settings.sharing.discipline == Discipline::Sw);
+            self.adjust_sharing(engine, now);
         }
+        let new = &self.settings;
         // A policy for all has taken the place of those that single classes had.
         let mut changed = self.classes.change(new.classes.clone());
         if !new.is_auto() && old.classes.entries().any(|(_, class)| class.policy.is_some()) {
@@ -164,6 +206,12 @@ impl Sharing {
             false => changed,
         };
         told.iter().for_each(|told| self.tell(engine, now, told));
+        if is_store_new
+            || old.scheduler != self.settings.scheduler
+            || old.classes != self.settings.classes
+        {
+            self.note_targets(engine, now);
+        }
         self.pin_all(engine);
         if old.classes != self.settings.classes {
             self.tell_users(engine, now);
@@ -259,8 +307,13 @@ impl Sharing {
         let sharing = &self.settings.sharing;
         let how = match sharing.level {
             Level::None => "none".to_owned(),
-            level => format!("{:?} among {:?}s by {:?}", sharing.discipline, level, sharing.cost)
-                .to_lowercase(),
+            level => {
+                let has_windows = matches!(sharing.discipline, Discipline::Twins | Discipline::Sw);
+                let is_strict = has_windows && sharing.windows == Windows::Strict;
+                let windows = if is_strict { "strict " } else { "" };
+                let settings::Sharing { discipline, cost, .. } = sharing;
+                format!("{windows}{discipline:?} among {level:?}s by {cost:?}").to_lowercase()
+            }
         };
         let Some(snapshot) = engine.snapshot(now) else {
             return (how, Vec::new(), Vec::new());

@@ -95,7 +95,8 @@ const PATIENT_BYTES: u64 = 64 << 20;
 /// The largest weight.
 const WEIGHT_MAX: u32 = 1_000_000;
 /// The largest rate.
-const RATE_MAX: u64 = 1_000_000_000_000_000;
+/// Most units a second that can be said.
+pub(super) const RATE_MAX: u64 = 1_000_000_000_000_000;
 const BYTE_RATE: Kind = Kind::ByteRate { max: RATE_MAX };
 const OPERATION_RATE: Kind = Kind::OperationRate { max: RATE_MAX };
 const WAIT: &str = "wait";
@@ -207,7 +208,7 @@ impl ClassSettings {
             return Err(ClassFault::new(format!("no such key; known are {}", keys.join(", "))));
         };
         let value =
-            known.kind.parse(text).ok_or_else(|| ClassFault::new(known.kind.to_string()))?;
+            known.kind.parse(text).ok_or_else(|| ClassFault::new(known.kind.allowed(text)))?;
         (known.write)(self, value);
         Ok(())
     }

@@ -1,16 +1,18 @@
 //! The table of settings: key, default, allowed values, meaning.
 
 use forebay_sched::CLASSES_MAX;
+use forebay_sched::sharing::SwSettings;
 use forebay_store::TimeScale;
 use forebay_units::{Bytes, Nanos};
 
 use super::Settings;
-use super::class::CLASS_PLACES;
+use super::class::{CLASS_PLACES, RATE_MAX};
 use super::value::{Field, Kind, Value};
 
-/// Names of the policies, as in `scheduler.policy`.
+/// Names of the policies, as in `scheduler.policy`. SW is not among them: it orders classes, which
+/// have a policy each here, so it is a discipline.
 pub const POLICIES: &[&str] =
-    &[AUTO, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "sw", "noop", "hbrr-bytes"];
+    &[AUTO, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "noop", "hbrr-bytes"];
 
 /// The policy that is another one, as fits what is seen.
 pub const AUTO: &str = "auto";
@@ -20,11 +22,11 @@ pub const NO_PIN: &str = "none";
 
 /// What `policy` of a class takes.
 pub(super) const CLASS_POLICIES: &[&str] =
-    &[NO_PIN, AUTO, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "sw", "noop", "hbrr-bytes"];
+    &[NO_PIN, AUTO, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "noop", "hbrr-bytes"];
 
 /// What `select.pin` takes.
 const PINS: &[&str] =
-    &[NO_PIN, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "sw", "noop", "hbrr-bytes"];
+    &[NO_PIN, "to", "to-agg", "sjf", "mlf", "aioli", "hbrr", "noop", "hbrr-bytes"];
 
 /// The policy of whoever says nothing.
 pub const DEFAULT_POLICY: &str = "aioli";
@@ -80,6 +82,10 @@ macro_rules! row {
     };
 }
 
+/// Most data servers; each is a class.
+const TARGETS_MAX: u32 = 1024;
+const WINDOW_MIN: Nanos = SwSettings::WINDOW_MIN;
+const WINDOW_MAX: Nanos = SwSettings::WINDOW_MAX;
 const KIB_4: Bytes = Bytes::kib(4);
 const GIB: u64 = 1 << 10;
 /// The scheduler has places for so many jobs, and for one class of each of as many users.
@@ -140,6 +146,18 @@ pub static DEFINITIONS: &[Definition] = &[
         Kind::Bytes { min: Bytes::ZERO, max: Bytes::mib(64), multiple_of: KIB_4 },
         "8MiB",
         "How much of a file the posix store has the kernel read ahead of all its readers together, where they sweep over it; 0 leaves it to the kernel, which sees each descriptor alone."
+    ),
+    row!(
+        store.targets,
+        Kind::Count { min: 1, max: TARGETS_MAX },
+        "1",
+        "Data servers over which the file system behind spreads each file; byte b of a file is on server b / store.stripe_bytes mod store.targets."
+    ),
+    row!(
+        store.stripe_bytes,
+        Kind::Bytes { min: KIB_4, max: Bytes::mib(64 * GIB), multiple_of: Bytes(1) },
+        "1MiB",
+        "Consecutive bytes of a file on one data server before the next one has its turn, where there are several store.targets."
     ),
     row!(
         store.time_scale,
@@ -275,15 +293,57 @@ pub static DEFINITIONS: &[Definition] = &[
     ),
     row!(
         sharing.level,
-        Kind::Choice(&["none", "user", "job"]),
+        Kind::Choice(&["none", "user", "job", "target"]),
         "job",
-        "What shares the store: users, or jobs below users; none orders all requests together."
+        "What shares the store: users, or jobs below users; data servers behind it, as store.targets and store.stripe_bytes say; none orders all requests together."
     ),
     row!(
         sharing.discipline,
-        Kind::Choice(&["sfq", "drr"]),
+        Kind::Choice(&["sfq", "drr", "twins", "sw"]),
         "sfq",
-        "How it is decided whose turn it is: start-time fair queueing or deficit round robin."
+        "How it is decided whose turn it is: start-time fair queueing or deficit round robin; twins gives data servers windows of time (sharing.level = target); sw serves jobs one after the other in windows of arrival, in the same order at every forwarder."
+    ),
+    row!(
+        sharing.windows,
+        Kind::Choice(&["work-conserving", "strict"]),
+        "work-conserving",
+        "Whether windows may be left: under twins, others go once the server whose window it is has had nothing for sharing.twins_idle; under sw, requests leave at once. strict lets the store idle instead."
+    ),
+    row!(
+        sharing.twins_window,
+        Kind::Duration { min: WINDOW_MIN, max: WINDOW_MAX },
+        "1ms",
+        "Length of a window of twins. Windows begin at multiples of it since 1970, so they are aligned where clocks are."
+    ),
+    row!(
+        sharing.twins_idle,
+        Kind::Duration { min: Nanos::ZERO, max: WINDOW_MAX },
+        "100us",
+        "How long the server whose window of twins it is has to have had nothing before it lends it, unless windows are strict."
+    ),
+    row!(
+        sharing.twins_shift,
+        Kind::Count { min: 0, max: TARGETS_MAX },
+        "0",
+        "By how many servers the windows of twins of this forwarder are ahead of another one's: give each forwarder another number."
+    ),
+    row!(
+        sharing.sw_window,
+        Kind::Duration { min: WINDOW_MIN, max: WINDOW_MAX },
+        "1s",
+        "Length of a window of arrival of sw; longer than what the clocks of the forwarders differ by."
+    ),
+    row!(
+        sharing.lend_below,
+        Kind::Count { min: 1, max: 4096 },
+        "1",
+        "A class beyond a limit that may borrow goes on while fewer requests than this are at the store."
+    ),
+    row!(
+        sharing.capacity,
+        Kind::ByteRate { max: RATE_MAX },
+        "none",
+        "What the store carries, in bytes a second: reservations beyond it are scaled down in proportion; none does not check them."
     ),
     row!(
         sharing.cost,

@@ -9,7 +9,7 @@ use forebay_units::Bytes;
 
 use super::class::{Ceiling, ClassSettings};
 use super::definition::{AUTO, DEFINITIONS, Definition, NO_PIN};
-use super::{Classes, Cost, Settings};
+use super::{Classes, Cost, Discipline, Level, Settings};
 
 /// What every environment variable of Forebay begins with.
 pub(super) const PREFIX: &str = "FOREBAY_";
@@ -157,9 +157,9 @@ impl Sources {
                 Some(value) => (definition.write)(&mut settings, value),
                 None => self.faults.push(Fault {
                     key: key.to_owned(),
+                    allowed: definition.kind.allowed(&text),
                     value: text,
                     origin,
-                    allowed: definition.kind.to_string(),
                 }),
             }
         }
@@ -275,7 +275,7 @@ fn located(error: &toml::de::Error, text: &str) -> String {
 
 /// What breaks rules that concern two settings at once.
 pub(super) fn faults_together(settings: &Settings) -> Vec<Fault> {
-    let Settings { pool, session, scheduler, select, sharing, classes, .. } = settings;
+    let Settings { pool, session, scheduler, select, sharing, classes, store, .. } = settings;
     let mut faults = Vec::new();
     let mut fault = |key: String, value: String, allowed: String| {
         faults.push(Fault { key, value, origin: Origin::Default, allowed });
@@ -286,6 +286,25 @@ pub(super) fn faults_together(settings: &Settings) -> Vec<Fault> {
     for (name, _) in reserved.filter(|_| sharing.cost != Cost::Bytes) {
         let allowed = "none, or sharing.cost = bytes: reservations are bytes a second".to_owned();
         fault(format!("{CLASSES}.{name}.reservation"), "set".to_owned(), allowed);
+    }
+    let is_by_target = sharing.level == Level::Target;
+    if is_by_target && store.targets < 2 {
+        let allowed = "at least 2 where sharing.level = target: one data server shares with none; set store.targets and store.stripe_bytes as the file system has them, or sharing.level = job".to_owned();
+        fault("store.targets".to_owned(), store.targets.to_string(), allowed);
+    }
+    let mut refuse_discipline = |value: &str, allowed: &str| {
+        fault("sharing.discipline".to_owned(), value.to_owned(), allowed.to_owned());
+    };
+    match sharing.discipline {
+        Discipline::Twins if !is_by_target => refuse_discipline(
+            "twins",
+            "sfq, drr, sw, or twins where the forwarder is started with sharing.level = target: it gives data servers windows, and jobs are none",
+        ),
+        Discipline::Sw if is_by_target => refuse_discipline(
+            "sw",
+            "sfq, drr, twins, or sw where the forwarder is started with sharing.level = job or user: it orders programs, and data servers are none",
+        ),
+        Discipline::Sfq | Discipline::Drr | Discipline::Twins | Discipline::Sw => {}
     }
     if !settings.is_auto() {
         const REMEDY: &str =

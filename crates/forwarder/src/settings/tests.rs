@@ -181,15 +181,21 @@ fn a_missing_or_broken_file_is_an_error_and_not_the_defaults() {
 
 #[test]
 fn the_names_are_those_of_the_scheduler() {
-    use forebay_sched::{GuardMode, policies::PolicyName};
-    let plain: Vec<String> =
-        PolicyName::ALL.iter().map(|name| name.as_str().to_lowercase()).collect();
+    use forebay_sched::{GuardMode, policies::PolicyName, sharing};
+    // SW is a discipline here.
+    let plain: Vec<String> = PolicyName::ALL
+        .iter()
+        .filter(|name| **name != PolicyName::Sw)
+        .map(|name| name.as_str().to_lowercase())
+        .collect();
     let known: Vec<&str> = definition::POLICIES
         .iter()
         .copied()
         .filter(|name| !["hbrr-bytes", definition::AUTO].contains(name))
         .collect();
     assert_eq!(plain, known);
+    let disciplines = definition::Definition::find("sharing.discipline").unwrap().kind.to_string();
+    assert_eq!(disciplines, sharing::Discipline::ALL.map(|one| one.to_string()).join(", "));
     assert!(GuardMode::ALL.iter().map(|mode| mode.as_str()).eq(definition::GUARDS.iter().copied()));
 }
 

@@ -9,7 +9,10 @@ use forebay_store::Faults;
 use forebay_units::{Bytes, Nanos};
 
 use super::class::Ceiling;
-use super::{Bypass, Cost, Discipline, Level, Network, StoreEngine, StoreKind, TcpControl};
+use super::definition::DEFAULT_POLICY;
+use super::{
+    Bypass, Cost, Discipline, Level, Network, StoreEngine, StoreKind, TcpControl, Windows,
+};
 
 /// Which values a setting takes. Its text form ([`fmt::Display`]) is the allowed range, for errors and reference texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -145,6 +148,19 @@ fn split_unit(text: &str) -> Option<(u64, &str)> {
 }
 
 /// Binary units only: whether `MB` is 10^6 or 2^20 is a question that a setting should not raise.
+impl Kind {
+    /// What would have been right in place of `text`.
+    pub(super) fn allowed(&self, text: &str) -> String {
+        let is_policy = matches!(self, Self::Choice(words) if words.contains(&DEFAULT_POLICY));
+        match is_policy && text.trim().eq_ignore_ascii_case("sw") {
+            true => format!(
+                "{self}; sw orders jobs, and each has a policy of its own: set sharing.discipline = sw"
+            ),
+            false => self.to_string(),
+        }
+    }
+}
+
 fn parse_bytes(text: &str) -> Option<Bytes> {
     let (number, unit) = split_unit(text)?;
     let shift = match unit {
@@ -327,6 +343,7 @@ field!(Option<PathBuf>, Path);
 field!(Option<SocketAddr>, Address);
 field!(Vec<Network>, Networks);
 field!(StoreKind, Store);
+field!(Ceiling, ByteRate);
 
 impl Field for Option<String> {
     fn from_value(value: Value) -> Self {
@@ -355,8 +372,9 @@ macro_rules! choice_field {
 }
 
 choice_field!(StoreEngine { "auto" => Auto, "io_uring" => IoUring, "threads" => Threads });
-choice_field!(Discipline { "sfq" => Sfq, "drr" => Drr });
+choice_field!(Discipline { "sfq" => Sfq, "drr" => Drr, "twins" => Twins, "sw" => Sw });
+choice_field!(Windows { "work-conserving" => WorkConserving, "strict" => Strict });
 choice_field!(Cost { "bytes" => Bytes, "requests" => Requests, "time" => Time });
-choice_field!(Level { "none" => None, "user" => User, "job" => Job });
+choice_field!(Level { "none" => None, "user" => User, "job" => Job, "target" => Target });
 choice_field!(TcpControl { "refuse" => Refuse, "allow" => Allow });
 choice_field!(Bypass { "when-idle" => WhenIdle, "never" => Never });

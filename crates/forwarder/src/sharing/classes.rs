@@ -29,6 +29,17 @@ use crate::settings::{self, Level};
 /// The class of everybody where nothing is shared.
 const ALL: ClassId = ClassId(0);
 
+/// The bit that numbers have which are made of names, and others do not.
+const BY_NAME: u32 = 1 << 31;
+
+/// A number below [`BY_NAME`] made of a name, the same everywhere (FNV-1a, Fowler, Noll and Vo).
+fn folded(name: &str) -> u32 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    ((hash ^ hash >> 32) as u32) & !BY_NAME
+}
+
 /// How work outside of any job is named.
 const NO_JOB: &str = "-";
 
@@ -66,6 +77,8 @@ pub(crate) struct Classes {
     known: HashMap<Identity, ClassId>,
     /// Numbers are not used again.
     next: u32,
+    /// Whether a newcomer's number is made of its name.
+    is_numbered_by_name: bool,
     departures: u64,
 }
 
@@ -98,8 +111,42 @@ impl Classes {
             classes: HashMap::new(),
             known: HashMap::new(),
             next: 0,
+            is_numbered_by_name: sharing.discipline == settings::Discipline::Sw,
             departures: 0,
         }
+    }
+
+    /// Whether newcomers have a number from now on that is the same at every forwarder: under SW it
+    /// says who goes first.
+    pub(crate) fn number_by_name(&mut self, is_so: bool) {
+        self.is_numbered_by_name = is_so;
+    }
+
+    /// What holds for a data server, and its name.
+    pub(crate) fn target(&self, class: ClassId) -> (Told, String) {
+        let settings = self.settings.of_default();
+        let told = Told {
+            class,
+            waits_at_limit: waits_at_limit(&settings),
+            share: class_share(&settings, None),
+            policy: settings.policy,
+        };
+        (told, format!("target:{}", class.0))
+    }
+
+    /// A number that no class has.
+    fn take_number(&mut self, name: &str) -> ClassId {
+        let is_free = |number| number != OTHER_CLASS && !self.classes.contains_key(&number);
+        if self.is_numbered_by_name {
+            let number = BY_NAME | folded(name);
+            let next = |number: &ClassId| Some(ClassId(BY_NAME | number.0.wrapping_add(1)));
+            let mut from = std::iter::successors(Some(ClassId(number)), next);
+            return from.find(|number| is_free(*number)).expect("there are more than classes");
+        }
+        let class = ClassId(self.next);
+        // Past the last number it begins anew, two thousand million jobs later.
+        self.next = (self.next + 1) % BY_NAME;
+        class
     }
 
     /// Somebody has connected. `is_busy` says of which classes requests are on their way.
@@ -109,7 +156,9 @@ impl Classes {
         is_busy: impl Fn(ClassId) -> bool,
     ) -> Entered {
         let identity = match self.level {
-            Level::None => return Entered { class: ALL, new: None, gone: None },
+            Level::None | Level::Target => {
+                return Entered { class: ALL, new: None, gone: None };
+            }
             Level::User => Identity { job: String::new(), ..identity },
             Level::Job => identity,
         };
@@ -139,10 +188,8 @@ impl Classes {
     }
 
     fn enter_new(&mut self, identity: Identity, is_spare: bool, gone: Option<ClassId>) -> Entered {
-        let class = ClassId(self.next);
-        // Past the last number it begins anew, four thousand million jobs later.
-        self.next = (self.next + 1) % OTHER_CLASS.0;
         let name = self.name_of(&identity);
+        let class = self.take_number(&name);
         self.known.insert(identity.clone(), class);
         let told = self.told(class, &identity);
         self.classes.insert(class, Class { identity, connections_count: 1, is_spare, left: 0 });
@@ -201,7 +248,7 @@ impl Classes {
                 let users = self.settings.users();
                 users.map(|(user, settings)| (GroupId(user), share(settings))).collect()
             }
-            Level::User | Level::None => Vec::new(),
+            Level::User | Level::None | Level::Target => Vec::new(),
         }
     }
 
@@ -234,14 +281,14 @@ impl Classes {
     fn name_of(&self, Identity { user, job }: &Identity) -> String {
         match self.level {
             Level::Job => format!("{user}/{job}"),
-            Level::User | Level::None => format!("{}{user}", class::USER),
+            Level::User | Level::None | Level::Target => format!("{}{user}", class::USER),
         }
     }
 
     fn settings_of(&self, identity: &Identity) -> ClassSettings {
         match self.level {
             Level::Job => self.settings.of_job(identity.user, &identity.job),
-            Level::User | Level::None => {
+            Level::User | Level::None | Level::Target => {
                 self.settings.of_user(identity.user).or(&self.settings.of_default())
             }
         }
@@ -251,7 +298,7 @@ impl Classes {
         let settings = self.settings_of(identity);
         let user = match self.level {
             Level::Job => self.settings.of_user(identity.user),
-            Level::User | Level::None => ClassSettings::default(),
+            Level::User | Level::None | Level::Target => ClassSettings::default(),
         };
         Told {
             waits_at_limit: waits_at_limit(&settings) || waits_at_limit(&user),
@@ -408,6 +455,28 @@ mod tests {
         assert_eq!((told[0].class, told[0].waits_at_limit), (OTHER_CLASS, true));
         assert_eq!(told[0].share.share.bytes, Some(Rate::bytes(1 << 20)));
         assert_eq!(self::classes(Level::None, 3).told_other(), None);
+    }
+
+    #[test]
+    fn under_sw_a_job_has_the_same_number_at_every_forwarder() {
+        let numbers = |jobs: &[&str]| {
+            let mut classes = classes(Level::Job, 10);
+            classes.number_by_name(true);
+            let all: HashMap<String, ClassId> =
+                jobs.iter().map(|job| ((*job).into(), enter(&mut classes, 7, job).class)).collect();
+            assert_eq!(all.len(), classes.ids().count(), "no two have one number");
+            all
+        };
+        let one = numbers(&["climate", "weather", "ocean"]);
+        assert_eq!(one, numbers(&["ocean", "weather", "climate"]));
+        // Where two have the same, who comes later has another.
+        let mut classes = classes(Level::Job, 10);
+        classes.number_by_name(true);
+        let taken = enter(&mut classes, 7, "climate").class;
+        assert_ne!(classes.take_number("7/climate"), taken);
+        // Numbers in the order of coming are never these.
+        classes.number_by_name(false);
+        assert!(enter(&mut classes, 7, "ice").class.0 < BY_NAME);
     }
 
     #[test]
