@@ -1,5 +1,6 @@
-//! `forebay trace`: records, reads, converts and replays what a scheduler was told and decided.
+//! `forebay trace`: records, reads, checks, converts and replays what a scheduler was told and decided.
 
+mod check;
 mod export;
 mod import;
 mod live;
@@ -26,6 +27,7 @@ forebay serve and forebay run record one with --trace-file FILE, too.
 Examples:
   forebay trace record -o run.trace -- tar cf backup.tar src
   forebay trace stat run.trace
+  forebay trace check run.trace
   forebay trace export run.trace > requests.csv
   forebay trace import darshan-dxt.txt -o job.trace
   forebay trace replay run.trace --policy to,aioli,hbrr --device hdd-57";
@@ -44,6 +46,8 @@ enum TraceCommand {
     Record(record::RecordArgs),
     /// Say what is in a trace: sizes, order, decisions, times, and who did how much
     Stat(stat::StatArgs),
+    /// Hold traces against the laws that every trace obeys, and against what is decided today
+    Check(check::CheckArgs),
     /// Write the requests of a trace as comma-separated values
     Export(export::ExportArgs),
     /// Make a trace of fio I/O logs or of the output of darshan-dxt-parser
@@ -52,11 +56,12 @@ enum TraceCommand {
     Replay(replay::ReplayArgs),
 }
 
-/// Record, read, convert and replay traces.
+/// Record, read, check, convert and replay traces.
 pub(crate) fn trace(args: TraceArgs) -> Result<ExitCode, Failure> {
     match args.command {
         TraceCommand::Record(args) => record::record(args),
         TraceCommand::Stat(args) => stat::stat(&args),
+        TraceCommand::Check(args) => check::check(&args),
         TraceCommand::Export(args) => export::export(&args),
         TraceCommand::Import(args) => import::import(&args),
         TraceCommand::Replay(args) => replay::replay(&args),

@@ -166,6 +166,108 @@ fn what_cannot_be_imported_or_replayed_is_named_with_what_would_do() {
 }
 
 #[test]
+fn a_trace_is_checked_and_the_first_event_that_breaks_a_law_is_told() {
+    let scene = Scene::new();
+    let old = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/old");
+    // A folder is each trace in it; what is none is left out.
+    let folder = scene.path("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let mut names: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(old).unwrap() {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        names.push(name.into_string().unwrap());
+        std::fs::copy(path, folder.join(names.last().unwrap())).unwrap();
+    }
+    names.sort();
+    std::fs::write(folder.join("notes"), "no trace").unwrap();
+    let json = scene.json(&["check", "folder", "--decisions", "--json"]);
+    let found: Vec<(&str, bool, u64)> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let name = one["trace"].as_str().unwrap().trim_start_matches("folder/");
+            (name, one["obeys"].as_bool().unwrap(), one["same_decisions"].as_u64().unwrap())
+        })
+        .collect();
+    let expected = [(&*names[0], true, 823), (&*names[1], true, 565)];
+    assert_eq!(found, expected);
+    let shown = scene.done(&["check", "folder"]);
+    assert!(shown.contains("888 events, 300 requests, 0 of them open\n"), "{shown}");
+    // A log of another tool.
+    scene.import(FIO, "t");
+    assert!(scene.done(&["check", "t"]).contains("obeys (a log without decisions)"));
+    let (code, error) = scene.refused(&["check", "t", "folder", "--decisions"]);
+    assert_eq!((code, error.as_str()), (1, ""), "what is found is on standard output");
+
+    let twice = broken(Event::Complete { seq: 0, errno: 0, moved: Bytes(16_384) });
+    std::fs::write(folder.join("broken"), twice).unwrap();
+    let output = scene.trace(&["check", "folder", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let breach = &json[0]["breach"];
+    assert_eq!((&breach["event"], &breach["time_ns"]), (&2.into(), &20.into()), "{json}");
+    assert_eq!(breach["text"], "request 0 ended and was over");
+    assert_eq!((&json[0]["obeys"], &json[1]["obeys"]), (&false.into(), &true.into()));
+    let output = scene.trace(&["check", "folder/broken"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("broken: event 2 (byte ") && said.contains("20 ns): "), "{said}");
+
+    // Whole and without a breach, but decided otherwise: the recorded policy was another one.
+    let other = broken(Event::Idle { asked: forebay_trace::Asked::Anything });
+    std::fs::write(scene.path("other"), other).unwrap();
+    assert!(scene.done(&["check", "other"]).contains("obeys"));
+    let output = scene.trace(&["check", "other", "--decisions"]);
+    let said = text(&output.stdout);
+    assert!(output.status.code() == Some(1) && said.contains("decided otherwise"), "{said}");
+
+    // What is missing is no reason to pass.
+    let bytes = std::fs::read(folder.join(&names[0])).unwrap();
+    std::fs::write(scene.path("cut"), &bytes[..bytes.len() - 1]).unwrap();
+    let output = scene.trace(&["check", "cut"]);
+    let said = text(&output.stdout);
+    assert!(output.status.code() == Some(1) && said.contains("cut off"), "{said}");
+    std::fs::create_dir(scene.path("empty")).unwrap();
+    let (code, error) = scene.refused(&["check", "empty"]);
+    assert!(code == 1 && error.contains("empty: no traces in it"), "{error}");
+}
+
+/// A request that comes, goes and ends, and then something else.
+fn broken(last: Event<'_>) -> Vec<u8> {
+    let setup = Setup {
+        policy: PolicyName::To,
+        options: SchedulerOptions::default(),
+        limits: Limits::default(),
+        hbrr_quantum: HbrrQuantum::Ranges(4),
+        classes: None,
+    };
+    let header = Header { settings: setup.entries(), ..Header::default() };
+    let mut recorder = Recorder::new(RecorderOptions::default(), 0);
+    let request = Request {
+        tag: 0,
+        file: FileIndex(0),
+        access: Access::Read,
+        range: ByteRange::new(Offset(0), Bytes(16_384)),
+        client: ClientId(0),
+        class: ClassId(0),
+    };
+    let is_idle = matches!(last, Event::Idle { .. });
+    let fate = if is_idle { Fate::Queued } else { Fate::Bypassed };
+    let submit = Submit { seq: None, request, has_room: !is_idle, fate };
+    recorder.record(Timestamp(5), &Event::Submit(submit));
+    if !is_idle {
+        let end = Event::Complete { seq: 0, errno: 0, moved: Bytes(16_384) };
+        recorder.record(Timestamp(10), &end);
+    }
+    recorder.record(Timestamp(20), &last);
+    let (blocks, totals) = recorder.finish();
+    let mut bytes = header.to_bytes();
+    blocks.for_each(|mut block| bytes.extend_from_slice(block.seal()));
+    bytes.extend(totals.to_bytes());
+    bytes
+}
+
+#[test]
 fn virtual_time_shows_what_each_policy_would_have_done_in_the_same_bytes_each_time() {
     let scene = Scene::new();
     scene.import(&strided(), "t");

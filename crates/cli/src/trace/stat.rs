@@ -133,6 +133,12 @@ fn text(summary: &Summary, file_bytes: u64) -> String {
             decisions.idle
         ),
     );
+    if let Some(depth) = summary.depth {
+        line("in flight", format!("at most {depth} before a batch leaves"));
+    }
+    if summary.hints > 0 {
+        line("hints", summary.hints.to_string());
+    }
     for change in &summary.changes {
         line("changed", printable(&changed(change)));
     }
