@@ -345,7 +345,8 @@ fn a_job_held_back_keeps_no_other_job_waiting() {
     slow.iter_mut().for_each(|slow| slow.go(0));
     forebay_tests::wait_until("the burst is over and the pool is full", || {
         let status = served.status();
-        class(&status, &format!("{}/slow", user())).waiting > 20 && status.calls.memory_waits > 0
+        class(&status, &format!("{}/slow", user())).alive.waiting > 20
+            && status.calls.memory_waits > 0
     });
     let (fast_had, slow_had) = race(&served, (&mut fast, "fast"), "slow", 400);
     assert_eq!(fast_had, 400 * BLOCK);

@@ -3,7 +3,7 @@
 use forebay_controller::Snapshot;
 use forebay_sched::ClassStats;
 use forebay_select::{ArmReport, FEATURES, Switch, Why};
-use forebay_stats::{Account, ClassAccount, Histogram, Ranked, Shared};
+use forebay_stats::{Account, ClassAccount, Gauges, Histogram, Ranked, Reading, Top};
 use forebay_units::{Nanos, Timestamp};
 use serde_json::{Value, json};
 
@@ -73,11 +73,12 @@ pub(crate) fn text(of: &Snapshot, policy: &str) -> String {
         all["classes"] = of.classes.iter().map(class).collect();
     }
     if let Some(accounts) = &of.accounts {
-        let class = |row: &Ranked<Shared<ClassAccount>>| class_account(&row.account, of.taken);
+        let class = |row: &Ranked<_>| class_account(&row.account, of.taken);
+        let file = |row: &Ranked<_>| file_account(&row.account, of.taken);
         all["accounts_by_class"] = rows(&accounts.classes.rows, class);
         all["accounts_of_other_classes"] = class_account(&accounts.classes.other, of.taken);
-        all["accounts_by_file"] = rows(&accounts.files.rows, |row| account(&row.account));
-        all["accounts_of_other_files"] = account(&accounts.files.other);
+        all["accounts_by_file"] = rows(&accounts.files.rows, file);
+        all["accounts_of_other_files"] = file_account(&accounts.files.other, of.taken);
     }
     all.to_string()
 }
@@ -172,19 +173,33 @@ fn account(of: &Account) -> Value {
     })
 }
 
-fn class_account(of: &ClassAccount, now: Timestamp) -> Value {
+fn class_account(of: &Reading<ClassAccount>, now: Timestamp) -> Value {
     let mut value = account(&of.account);
+    value["blocked_by"] = blockers(&of.blockers);
+    alive(&of.now, now, &mut value);
+    value
+}
+
+fn file_account(of: &Reading<Account>, now: Timestamp) -> Value {
+    let mut value = account(of);
+    alive(&of.now, now, &mut value);
+    value
+}
+
+/// What is of this moment.
+fn alive(of: &Gauges, now: Timestamp, value: &mut Value) {
     value["requests_waiting_now"] = of.waiting.into();
     value["oldest_waiting_ns"] = of.oldest_waiting.map(|arrived| (now - arrived).0).into();
-    let blocked_by: Vec<Value> = of
-        .blockers
-        .ranking()
-        .rows
-        .iter()
-        .map(|row| json!({ "class": row.key, "times": row.account, "ns": row.weight }))
-        .collect();
-    value["blocked_by"] = blocked_by.into();
-    value
+    value["requests_blocked_now"] = of.blocked.into();
+    value["blocked_ns_now"] = of.blocked_time.0.into();
+    value["blocked_by_now"] = blockers(&of.blockers);
+    value["requests_in_flight_now"] = of.in_flight.into();
+}
+
+fn blockers(of: &Top<u64>) -> Value {
+    let row =
+        |row: &Ranked<u64>| json!({ "class": row.key, "times": row.account, "ns": row.weight });
+    of.ranking().rows.iter().map(row).collect()
 }
 
 fn histogram(of: &Histogram) -> Value {

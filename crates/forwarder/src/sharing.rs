@@ -319,7 +319,9 @@ impl Sharing {
             return (how, Vec::new(), Vec::new());
         };
         let classes = ledger::classes(&snapshot.classes, &self.classes, &self.class_names, now);
-        (how, classes, ledger::files(&snapshot, &self.file_names))
+        let files =
+            ledger::files(&snapshot, &self.classes, &self.class_names, &self.file_names, now);
+        (how, classes, files)
     }
 }
 

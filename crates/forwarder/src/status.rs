@@ -143,10 +143,9 @@ pub struct Class {
     pub connections: u64,
     /// Its weight, and the limits that are set, as they would be set.
     pub settings: BTreeMap<String, String>,
-    /// Requests that wait now.
-    pub waiting: u64,
-    /// How long the oldest of them has been waiting.
-    pub oldest_waiting_ns: u64,
+    /// What is alive of it.
+    #[serde(flatten)]
+    pub alive: Alive,
     /// For whom its requests had to wait because they concern the same bytes, the worst first.
     pub blocked_by: Vec<Blocker>,
     /// What it has had.
@@ -154,12 +153,29 @@ pub struct Class {
     pub account: Account,
 }
 
-/// A class that others had to wait for.
+/// Requests of a class or a file that have not ended, as they are now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alive {
+    /// Requests that wait.
+    pub waiting: u64,
+    /// How long the oldest of them has been waiting.
+    pub oldest_waiting_ns: u64,
+    /// Of those that wait, those that wait for an earlier one of the same bytes.
+    pub blocked_now: u64,
+    /// How long these have been waiting, summed; `blocked_ns` has them once they need not any more.
+    pub blocked_now_ns: u64,
+    /// For whom, the worst first.
+    pub blocked_now_by: Vec<Blocker>,
+    /// Requests at the store.
+    pub in_flight: u64,
+}
+
+/// A class that others have to wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocker {
     /// Its name.
     pub class: String,
-    /// Requests that waited for it.
+    /// Requests that wait for it, or did.
     pub requests: u64,
     /// How long, all of them together.
     pub time_ns: u64,
@@ -170,6 +186,9 @@ pub struct Blocker {
 pub struct File {
     /// Its path when it was opened, or what else is known of it.
     pub name: String,
+    /// What is alive of it.
+    #[serde(flatten)]
+    pub alive: Alive,
     /// What it has had.
     #[serde(flatten)]
     pub account: Account,
@@ -200,7 +219,7 @@ pub struct Account {
     pub throttled: u64,
     /// Time of that.
     pub throttled_ns: u64,
-    /// Requests that waited for an earlier one of the same bytes.
+    /// Requests that waited for an earlier one of the same bytes and need not any more.
     pub blocked: u64,
     /// Time of that, summed over requests.
     pub blocked_ns: u64,

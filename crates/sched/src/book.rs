@@ -9,54 +9,69 @@ use crate::request::Accepted;
 use crate::table::{State, slot_of};
 
 /// No dispatch that was noted.
-const NONE: Timestamp = Timestamp(u64::MAX);
+const NONE: Dispatched = Dispatched { at: Timestamp(u64::MAX), leads: 0 };
 
 #[derive(Debug)]
 pub(crate) struct Book {
     pub(crate) ledger: Ledger,
-    /// By slot.
-    dispatched: Vec<Timestamp>,
+    /// The first request that came after it was opened.
+    first_seq: u64,
+    /// By slot, of those that did not bypass.
+    dispatched: Vec<Dispatched>,
+}
+
+/// When a request was dispatched, and of how many its batch was if it was the first in it.
+#[derive(Clone, Copy, Debug)]
+struct Dispatched {
+    at: Timestamp,
+    leads: u32,
 }
 
 impl Book {
-    pub(crate) fn new(options: LedgerOptions) -> Self {
-        Self { ledger: Ledger::new(options), dispatched: Vec::new() }
+    pub(crate) fn new(options: LedgerOptions, first_seq: u64) -> Self {
+        Self { ledger: Ledger::new(options), first_seq, dispatched: Vec::new() }
     }
 
+    /// Notes the dispatch of a batch.
     pub(crate) fn note_batch(&mut self, now: Timestamp, members: &[Accepted]) {
-        members.iter().for_each(|member| self.note(now, member));
-        let first = &members[0].request;
-        self.ledger.batch(first.class, first.file, members.len() as u64);
-    }
-
-    /// Notes a dispatch.
-    pub(crate) fn note(&mut self, now: Timestamp, accepted: &Accepted) {
-        let slot = slot_of(accepted.id) as usize;
-        if slot >= self.dispatched.len() {
-            self.dispatched.resize(slot + 1, NONE);
+        let mut leads = members.len() as u32;
+        for member in members {
+            let slot = slot_of(member.id) as usize;
+            if slot >= self.dispatched.len() {
+                self.dispatched.resize(slot + 1, NONE);
+            }
+            self.dispatched[slot] = Dispatched { at: now, leads };
+            leads = 0;
         }
-        self.dispatched[slot] = now;
     }
 
     /// Counts a request that has ended; one that was dispatched before the book was opened is left out.
+    #[inline]
     pub(crate) fn end(&mut self, now: Timestamp, accepted: &Accepted, state: State, moved: Bytes) {
-        let Some(dispatched) = self.dispatched.get_mut(slot_of(accepted.id) as usize) else {
-            return;
+        let route = if state == State::InFlightBypassed {
+            // It left as it came.
+            if accepted.seq < self.first_seq {
+                return;
+            }
+            Route::Bypassed
+        } else {
+            let Some(dispatched) = self.dispatched.get_mut(slot_of(accepted.id) as usize) else {
+                return;
+            };
+            let Dispatched { at: dispatched, leads } = core::mem::replace(dispatched, NONE);
+            if dispatched == NONE.at {
+                return;
+            }
+            Route::Batched { dispatched, leads }
         };
-        let dispatched = core::mem::replace(dispatched, NONE);
-        if dispatched == NONE {
-            return;
-        }
-        let request = &accepted.request;
-        let is_bypassed = state == State::InFlightBypassed;
         self.ledger.completed(&Served {
-            class: request.class,
-            file: request.file,
-            direction: request.access.direction(),
+            class: accepted.request.class,
+            file: accepted.request.file,
+            direction: accepted.request.access.direction(),
             bytes: moved,
-            queued: dispatched - accepted.arrived,
-            device: now - dispatched,
-            route: if is_bypassed { Route::Bypassed } else { Route::Batched },
+            arrived: accepted.arrived,
+            route,
+            ended: now,
         });
     }
 }

@@ -133,7 +133,7 @@ pub struct ClassCounts {
     pub boosted: u64,
     /// Of the accepted, those that had to wait for an earlier conflicting request.
     pub blocked: u64,
-    /// For how long, summed over requests.
+    /// For how long, summed over those that are ready by now or were cancelled.
     pub blocked_time: Nanos,
     /// Of that, for requests of other classes.
     pub blocked_by_others_time: Nanos,
@@ -150,6 +150,8 @@ pub(crate) struct Class {
     share: ClassShare,
     has_share: bool,
     has_policy: bool,
+    /// Whether it has ever had a limit: without one, none has held it back.
+    pub(crate) was_limited: bool,
     /// Blocked, ready or in flight.
     live: usize,
     pub(crate) blocked: usize,
@@ -174,6 +176,7 @@ impl Class {
             share: ClassShare::default(),
             has_share: false,
             has_policy: false,
+            was_limited: false,
             live: 0,
             blocked: 0,
             in_flight: 0,
@@ -189,6 +192,14 @@ impl Class {
 
     fn may_be_forgotten(&self) -> bool {
         self.live == 0 && !self.has_share && !self.has_policy && self.id != OTHER_CLASS
+    }
+
+    /// A request of it has been blocked for `time`, at the end by one of another class or its own.
+    pub(crate) fn count_blocked(&mut self, time: Nanos, is_others: bool) {
+        self.counts.blocked_time += time;
+        if is_others {
+            self.counts.blocked_by_others_time += time;
+        }
     }
 
     /// How many of its requests wait.
@@ -402,6 +413,7 @@ impl Classes {
         self.shares.configure(now, class, share)?;
         let entry = self.of_mut(index);
         (entry.share, entry.has_share) = (share, true);
+        entry.was_limited |= share.share.ops.or(share.share.bytes).or(share.share.cost).is_some();
         Ok(())
     }
 
@@ -480,6 +492,13 @@ impl Classes {
         }
     }
 
+    /// Under SW: when the oldest came that it has.
+    pub(crate) fn note_front(&mut self, index: u16, front: Option<Timestamp>) {
+        if let Some(front) = front {
+            self.shares.front(self.of(index).id, front);
+        }
+    }
+
     /// Nothing of it may go any more.
     pub(crate) fn rest(&mut self, now: Timestamp, index: u16) {
         self.latest = now;
@@ -492,13 +511,6 @@ impl Classes {
     pub(crate) fn leave_aside(&mut self, index: u16) {
         if !core::mem::replace(&mut self.of_mut(index).is_aside, true) {
             self.aside.push(index);
-    /// Under SW: when the oldest came that it has.
-    pub(crate) fn note_front(&mut self, index: u16, front: Option<Timestamp>) {
-        if let Some(front) = front {
-            self.shares.front(self.of(index).id, front);
-        }
-    }
-
         }
     }
 

@@ -234,6 +234,7 @@ impl Scheduler {
         if state == State::Blocked {
             self.made_ready.clear();
             self.counts.blocked -= 1;
+            self.note_given_up(now, slot);
             self.note_taken_back(now, index, state);
             // It may have been given a turn for this request's sake alone.
             self.settle(now, index);
@@ -289,16 +290,20 @@ impl Scheduler {
     }
 
     fn switch(&mut self, now: Timestamp, index: u16, policy: Box<dyn Policy>) -> Box<dyn Policy> {
-        let queue = &mut self.queues[index as usize];
-        let old = queue.switch(now, &self.table, policy);
-        // The new policy is not told how requests ended that it never had.
-        let selected: Vec<u32> = self.table.slots_in(State::InFlightByPolicy).collect();
-        for slot in selected {
-            if self.table.class_index(slot) == index {
-                queue.disown(&mut self.table, slot);
+        let old = self.queues[usize::from(index)].switch(now, &self.table, policy);
+        self.disown(|of| of == index);
+        old
+    }
+
+    /// Some classes' policies have been switched: the new ones are not told how requests ended that
+    /// they never had. Walks the whole table.
+    fn disown(&mut self, is_switched: impl Fn(u16) -> bool) {
+        for slot in self.table.slots() {
+            let index = self.table.class_index(slot);
+            if self.table.state(slot) == State::InFlightByPolicy && is_switched(index) {
+                self.queues[usize::from(index)].disown(&mut self.table, slot);
             }
         }
-        old
     }
 
     /// Forgets what was learned about a file, so that its index may name another one.
@@ -398,12 +403,12 @@ impl Scheduler {
         if let Some(classes) = &mut self.classes {
             classes.note_file(index, self.table.file(slot));
             classes.wake(now, index);
+            classes.note_front(index, self.queues[usize::from(index)].front());
         }
     }
 
     /// Frees a request, of class `by`, that has ended, and queues what that made ready.
     fn release(&mut self, now: Timestamp, slot: u32, by: u16, by_class: ClassId) {
-            classes.note_front(index, self.queues[usize::from(index)].front());
         self.made_ready.clear();
         self.release_silently(slot);
         if self.made_ready.is_empty() {
@@ -426,9 +431,6 @@ impl Scheduler {
         self.stats.bypassed += 1;
         self.stats.queued += now - accepted.arrived;
         self.arm.note(&accepted.request, accepted.request.range.end);
-        if let Some(book) = &mut self.book {
-            book.note(now, &accepted);
-        }
         if let Some(classes) = &mut self.classes {
             let index = self.table.class_index(slot);
             classes.charge(now, index, &[accepted]);

@@ -2,9 +2,9 @@
 
 use core::ops::AddAssign;
 
-use forebay_units::{Bytes, Direction, Nanos, Timestamp};
+use forebay_units::{Bytes, Direction, Nanos};
 
-use crate::histogram::Histogram;
+use crate::histogram::{Histogram, Sample};
 use crate::top::{Row, Top};
 
 /// Requests of one direction.
@@ -32,7 +32,8 @@ pub struct Account {
     pub writes: Flow,
     /// Of the completed, those that went at once because nothing was queued.
     pub bypassed: u64,
-    /// Batches dispatched; a batch with requests of several classes counts for the class of its first.
+    /// Batches of which the first request has completed; one with requests of several classes counts
+    /// for the class of its first.
     pub batches: u64,
     /// Requests in those batches.
     pub batched_requests: u64,
@@ -44,7 +45,7 @@ pub struct Account {
     pub throttled: u64,
     /// Time of that.
     pub throttled_time: Nanos,
-    /// Requests that waited for earlier conflicting ones.
+    /// Requests that waited for earlier conflicting ones, until they were ready or cancelled.
     pub blocked: u64,
     /// Time of that, summed over requests.
     pub blocked_time: Nanos,
@@ -73,12 +74,14 @@ impl Account {
         }
     }
 
+    /// Counts a completed request.
     #[inline]
-    pub(crate) const fn flow(&mut self, direction: Direction) -> &mut Flow {
+    pub(crate) fn count(&mut self, flow: Flow, direction: Direction, device: Sample) {
         match direction {
-            Direction::Read => &mut self.reads,
-            Direction::Write => &mut self.writes,
+            Direction::Read => self.reads += flow,
+            Direction::Write => self.writes += flow,
         }
+        self.device_time.add(device);
     }
 }
 
@@ -129,7 +132,7 @@ impl Row for Account {
 }
 
 /// Which classes a class waited for are told apart, at most.
-const BLOCKERS_MAX: usize = 8;
+pub(crate) const BLOCKERS_MAX: usize = 8;
 
 /// What was counted for one class.
 #[derive(Clone, Debug)]
@@ -138,28 +141,11 @@ pub struct ClassAccount {
     pub account: Account,
     /// By class that was waited for: how long (weight, in ns) and how many requests.
     pub blockers: Top<u64>,
-    /// Gauge, in snapshots only: requests that wait now.
-    pub waiting: u64,
-    /// Gauge, in snapshots only: when the oldest of them arrived.
-    pub oldest_waiting: Option<Timestamp>,
 }
 
 impl Default for ClassAccount {
     fn default() -> Self {
-        Self {
-            account: Account::default(),
-            blockers: Top::new(BLOCKERS_MAX),
-            waiting: 0,
-            oldest_waiting: None,
-        }
-    }
-}
-
-impl ClassAccount {
-    /// So many requests wait beside those that it was told of already, the oldest since then.
-    pub(crate) fn add_waiting(&mut self, count: u64, oldest: Timestamp) {
-        self.waiting += count;
-        self.oldest_waiting = Some(self.oldest_waiting.map_or(oldest, |known| known.min(oldest)));
+        Self { account: Account::default(), blockers: Top::new(BLOCKERS_MAX) }
     }
 }
 

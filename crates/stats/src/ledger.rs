@@ -7,13 +7,15 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cell::RefCell;
+use core::ops::{Deref, DerefMut};
 
 use forebay_units::{Bytes, ClassId, Direction, FileIndex, Nanos, Timestamp};
 
-use crate::account::{Account, ClassAccount};
+use crate::account::{Account, ClassAccount, Flow};
+use crate::gauges::{Gauges, Live};
 use crate::histogram::Sample;
 use crate::shared::Shared;
-use crate::top::{Ranking, Row, Top};
+use crate::top::{Ranked, Ranking, Row, Top};
 
 /// What a request weighs beside its bytes when the heaviest are ranked: many small requests hurt
 /// storage more than their bytes say.
@@ -40,7 +42,12 @@ pub enum Route {
     /// At once, because nothing was queued.
     Bypassed,
     /// In a batch, of one or more.
-    Batched,
+    Batched {
+        /// Then.
+        dispatched: Timestamp,
+        /// How many requests the batch had, if this one was its first; else 0.
+        leads: u32,
+    },
 }
 
 /// One completed request.
@@ -54,30 +61,43 @@ pub struct Served {
     pub direction: Direction,
     /// How much it moved; 0 if it failed.
     pub bytes: Bytes,
-    /// From arrival to dispatch.
-    pub queued: Nanos,
-    /// From dispatch to completion.
-    pub device: Nanos,
+    /// When it came.
+    pub arrived: Timestamp,
     /// How it came to the store.
     pub route: Route,
+    /// When it had ended.
+    pub ended: Timestamp,
 }
 
-/// One request that waits, for a snapshot's gauges.
-#[derive(Clone, Copy, Debug)]
-pub struct Waiting {
-    /// Whose.
-    pub class: ClassId,
-    /// When it arrived.
-    pub arrived: Timestamp,
+/// What a snapshot says of one class or file, or of all others: what was counted, and what is alive.
+#[derive(Clone, Debug, Default)]
+pub struct Reading<V> {
+    counted: Shared<V>,
+    /// What is alive at this moment.
+    pub now: Gauges,
 }
 
-/// Everything a ledger held at one moment.
+impl<V> Deref for Reading<V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        &self.counted
+    }
+}
+
+impl<V: Clone> DerefMut for Reading<V> {
+    fn deref_mut(&mut self) -> &mut V {
+        &mut self.counted
+    }
+}
+
+/// Everything a ledger held at one moment, and what was alive then.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// By class, heaviest first; a row's key is the `ClassId`.
-    pub classes: Ranking<Shared<ClassAccount>>,
+    pub classes: Ranking<Reading<ClassAccount>>,
     /// By file, heaviest first; a row's key is the name from [`Ledger::name_file`], else the `FileIndex`.
-    pub files: Ranking<Shared<Account>>,
+    pub files: Ranking<Reading<Account>>,
 }
 
 impl Snapshot {
@@ -124,37 +144,45 @@ impl Ledger {
     /// A request has completed.
     #[inline]
     pub fn completed(&mut self, served: &Served) {
-        let (queued, device) = (Sample::new(served.queued), Sample::new(served.device));
         let weight = (served.bytes + REQUEST_WEIGHT).0;
-        let bypassed = u64::from(served.route == Route::Bypassed);
         let file = self.name_of(served.file);
         let class = &mut self.classes.get_mut().add(u64::from(served.class.0), weight).account;
-        for account in [class, self.files.get_mut().add(file, weight)] {
-            let flow = account.flow(served.direction);
-            flow.requests += 1;
-            flow.bytes += served.bytes;
-            account.bypassed += bypassed;
-            account.queue_time.add(queued);
-            account.device_time.add(device);
-        }
+        let file = self.files.get_mut().add(file, weight);
+        let dispatched = match served.route {
+            Route::Bypassed => {
+                for account in [&mut *class, &mut *file] {
+                    account.bypassed += 1;
+                    account.queue_time.add_zero();
+                }
+                served.arrived
+            }
+            Route::Batched { dispatched, leads } => {
+                let queued = Sample::new(dispatched - served.arrived);
+                for account in [&mut *class, &mut *file] {
+                    account.batches += u64::from(leads > 0);
+                    account.batched_requests += u64::from(leads);
+                    account.queue_time.add(queued);
+                }
+                dispatched
+            }
+        };
+        let (flow, device) =
+            (Flow { requests: 1, bytes: served.bytes }, Sample::new(served.ended - dispatched));
+        class.count(flow, served.direction, device);
+        file.count(flow, served.direction, device);
     }
 
-    /// A batch of `requests` has left for the store; `class` is that of its first request.
-    #[inline]
-    pub fn batch(&mut self, class: ClassId, file: FileIndex, requests: u64) {
-        self.note(class, Some(file), |account| {
-            account.batches += 1;
-            account.batched_requests += requests;
-        });
-    }
-
-    /// A request of `class` has waited `time` for an earlier conflicting one of class `by`.
-    pub fn blocked(&mut self, class: ClassId, file: FileIndex, by: ClassId, time: Nanos) {
+    /// A request of `class` has waited `time` for an earlier conflicting one, of class `by` if that
+    /// can be said.
+    pub fn blocked(&mut self, class: ClassId, file: FileIndex, by: Option<ClassId>, time: Nanos) {
         self.note(class, Some(file), |account| {
             account.blocked += 1;
             account.blocked_time += time;
         });
-        *self.classes.get_mut().note(u64::from(class.0)).blockers.add(u64::from(by.0), time.0) += 1;
+        if let Some(by) = by {
+            let class = self.classes.get_mut().note(u64::from(class.0));
+            *class.blockers.add(u64::from(by.0), time.0) += 1;
+        }
     }
 
     /// A limit has kept ready requests of a class back for `time`.
@@ -178,24 +206,19 @@ impl Ledger {
         self.classes.get_mut().forget(u64::from(class.0));
     }
 
-    /// Everything as it is now; `waiting` names the requests that wait now. Accounts are not copied
-    /// but [`Shared`]: this takes some 100 ns a row, and later changes do not show in it.
-    pub fn snapshot(&self, waiting: impl Iterator<Item = Waiting>) -> Snapshot {
-        let mut gauges = BTreeMap::new();
-        for Waiting { class, arrived } in waiting {
-            let (count, oldest) = gauges.entry(u64::from(class.0)).or_insert((0_u64, arrived));
-            (*count, *oldest) = (*count + 1, arrived.min(*oldest));
+    /// Everything as it is now, with the requests that are alive; whoever has one has a row, if one is
+    /// free. Accounts are not copied but [`Shared`]: this takes some 100 ns a row and a live request,
+    /// and later changes do not show in it.
+    pub fn snapshot(&self, now: Timestamp, alive: impl Iterator<Item = Live>) -> Snapshot {
+        let (mut by_class, mut by_file) = (Alive::default(), Alive::default());
+        for live in alive {
+            by_class.of(u64::from(live.class.0)).count(now, &live);
+            by_file.of(self.name_of(live.file)).count(now, &live);
         }
-        let mut classes = self.classes.borrow_mut().share();
-        for row in &mut classes.rows {
-            if let Some((count, oldest)) = gauges.remove(&row.key) {
-                row.account.add_waiting(count, oldest);
-            }
+        Snapshot {
+            classes: read(&mut self.classes.borrow_mut(), by_class),
+            files: read(&mut self.files.borrow_mut(), by_file),
         }
-        for (count, oldest) in gauges.into_values() {
-            classes.other.add_waiting(count, oldest);
-        }
-        Snapshot { classes, files: self.files.borrow_mut().share() }
     }
 
     #[inline]
@@ -203,7 +226,6 @@ impl Ledger {
         self.names.get(file.0 as usize).copied().unwrap_or(u64::from(file.0))
     }
 
-    #[inline]
     fn note(&mut self, class: ClassId, file: Option<FileIndex>, change: impl Fn(&mut Account)) {
         change(&mut self.classes.get_mut().note(u64::from(class.0)).account);
         if let Some(file) = file {
@@ -211,4 +233,46 @@ impl Ledger {
             change(self.files.get_mut().note(name));
         }
     }
+}
+
+/// What is alive, by key.
+#[derive(Default)]
+struct Alive {
+    places: BTreeMap<u64, usize>,
+    gauges: Vec<Gauges>,
+    /// The key that was asked for last, and its place.
+    recent: Option<(u64, usize)>,
+}
+
+impl Alive {
+    fn of(&mut self, key: u64) -> &mut Gauges {
+        let place = match self.recent {
+            Some((recent, place)) if recent == key => place,
+            _ => *self.places.entry(key).or_insert(self.gauges.len()),
+        };
+        self.recent = Some((key, place));
+        if place == self.gauges.len() {
+            self.gauges.push(Gauges::default());
+        }
+        &mut self.gauges[place]
+    }
+
+    fn take(&mut self, key: u64) -> Option<Gauges> {
+        self.places.remove(&key).map(|place| core::mem::take(&mut self.gauges[place]))
+    }
+}
+
+/// All rows, each with what is alive of its key.
+fn read<V: Row>(top: &mut Top<V>, mut alive: Alive) -> Ranking<Reading<V>> {
+    alive.places.keys().for_each(|key| top.seat(*key));
+    let Ranking { rows, other, weight } = top.share();
+    let read = |Ranked { key, weight, error, account }| {
+        let now = alive.take(key).unwrap_or_default();
+        Ranked { key, weight, error, account: Reading { counted: account, now } }
+    };
+    let rows = rows.into_iter().map(read).collect();
+    let mut now = Gauges::default();
+    // Those that a row has taken are empty.
+    alive.gauges.iter().for_each(|gauges| now.absorb(gauges));
+    Ranking { rows, other: Reading { counted: other, now }, weight }
 }

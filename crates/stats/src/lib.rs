@@ -1,7 +1,7 @@
 //! What happened, counted in bounded memory: histograms, the heaviest of many, a ledger by class and file.
 //!
 //! ```text
-//!  completed, batch, blocked, …            snapshot
+//!  completed, blocked, …                   snapshot
 //!  ───────────────────────────► Ledger ───────────────► Snapshot (plain value: rows, heaviest first, and "other")
 //!                                 │
 //!                                 ├─ Top: which rows are kept (Space-Saving)
@@ -16,13 +16,15 @@
 extern crate alloc;
 
 mod account;
+mod gauges;
 mod histogram;
 mod ledger;
 mod shared;
 mod top;
 
 pub use account::{Account, ClassAccount, Flow};
+pub use gauges::{Gauges, Live, Stage};
 pub use histogram::Histogram;
-pub use ledger::{Ledger, LedgerOptions, REQUEST_WEIGHT, Route, Served, Snapshot, Waiting};
+pub use ledger::{Ledger, LedgerOptions, REQUEST_WEIGHT, Reading, Route, Served, Snapshot};
 pub use shared::Shared;
 pub use top::{Ranked, Ranking, Row, Top};

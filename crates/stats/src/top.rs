@@ -72,7 +72,9 @@ pub struct Ranking<V> {
 }
 
 impl<V> Ranking<V> {
-    fn new(mut rows: Vec<Ranked<V>>, other: V, weight: u64) -> Self {
+    fn new(mut rows: Vec<Ranked<V>>, other: V) -> Self {
+        // A row that is taken over keeps its weight, so no weight is ever in none.
+        let weight = rows.iter().fold(0, |sum: u64, row| sum.saturating_add(row.weight));
         rows.sort_unstable_by_key(|row| (Reverse(row.certain_weight()), row.key));
         Self { rows, other, weight }
     }
@@ -93,7 +95,6 @@ pub struct Top<V: Row> {
     /// Outdated weights with their rows, lightest first.
     lightest: BinaryHeap<Reverse<(u64, u32)>>,
     other: V,
-    weight: u64,
     /// The row that was asked for last: one job or file often comes many times in a row.
     recent: usize,
 }
@@ -111,7 +112,6 @@ impl<V: Row> Top<V> {
             places: Vec::new(),
             lightest: BinaryHeap::new(),
             other: V::default(),
-            weight: 0,
             recent: 0,
         }
     }
@@ -119,28 +119,32 @@ impl<V: Row> Top<V> {
     /// Adds `weight` to a key, which has a row from now on, and returns its account.
     #[inline]
     pub fn add(&mut self, key: u64, weight: u64) -> &mut V {
-        self.weight = self.weight.saturating_add(weight);
-        let is_recent = self.rows.get(self.recent).is_some_and(|row| row.key == key);
-        if !is_recent {
-            self.recent = self.find(key).unwrap_or_else(|| self.admit(key));
+        let mut at = self.recent;
+        if self.rows.get(at).is_none_or(|row| row.key != key) {
+            at = self.find(key).unwrap_or_else(|| self.admit(key));
+            self.recent = at;
         }
-        let row = &mut self.rows[self.recent];
+        let row = &mut self.rows[at];
         row.weight = row.weight.saturating_add(weight);
         row.account.get_mut()
     }
 
     /// The account to note something without weight in: the key's, if it has a row or one is free, else *other*.
-    #[inline]
     pub fn note(&mut self, key: u64) -> &mut V {
-        let is_recent = self.rows.get(self.recent).is_some_and(|row| row.key == key);
-        let found = if is_recent { Some(self.recent) } else { self.find(key) };
-        match found {
+        match self.find(key) {
             Some(row) => self.rows[row].account.get_mut(),
             None if self.rows.len() < self.rows_max => {
                 let row = self.admit(key);
                 self.rows[row].account.get_mut()
             }
             None => &mut self.other,
+        }
+    }
+
+    /// Gives a key a row, if one is free.
+    pub fn seat(&mut self, key: u64) {
+        if self.rows.len() < self.rows_max && self.find(key).is_none() {
+            self.admit(key);
         }
     }
 
@@ -179,7 +183,7 @@ impl<V: Row> Top<V> {
             Ranked { key, weight, error, account: account.lend() }
         };
         let rows = self.rows.iter_mut().map(read).collect();
-        Ranking::new(rows, Shared::new(self.other.clone()), self.weight)
+        Ranking::new(rows, Shared::new(self.other.clone()))
     }
 
     /// All rows, heaviest first, copied.
@@ -189,7 +193,7 @@ impl<V: Row> Top<V> {
             Ranked { key, weight, error, account: account.copy() }
         };
         let rows = self.rows.iter().map(read).collect();
-        Ranking::new(rows, self.other.clone(), self.weight)
+        Ranking::new(rows, self.other.clone())
     }
 
     /// Gives a key that has none a row.

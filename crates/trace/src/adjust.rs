@@ -145,7 +145,7 @@ impl Adjustment {
             Self::Group(group, None) => scheduler.release_group(now, group).map(drop),
             Self::Sharing(settings) => scheduler.switch_sharing(now, settings),
             Self::Policy(choice) if scheduler.has_classes() => {
-                scheduler.switch_policies(now, source(choice.policy, &choice.settings()))
+                scheduler.switch_policies(now, source(choice.policy, &choice.settings())).map(drop)
             }
             Self::Policy(choice) => {
                 drop(scheduler.switch_policy(now, choice.build()));

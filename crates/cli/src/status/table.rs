@@ -30,10 +30,10 @@ pub(super) fn table(endpoint: &str, status: &Status, before: Option<&Status>) ->
 /// One line: how much, by whom, and what waits.
 pub(super) fn line(status: &Status, before: Option<&Status>) -> String {
     let span = Span::new(status, before);
-    let waiting = status.classes.iter().filter(|class| class.waiting > 0);
-    let oldest = waiting.max_by_key(|class| class.oldest_waiting_ns).map_or_else(
+    let waiting = status.classes.iter().filter(|class| class.alive.waiting > 0);
+    let oldest = waiting.max_by_key(|class| class.alive.oldest_waiting_ns).map_or_else(
         || "-".to_owned(),
-        |class| format!("{} ({})", Length(class.oldest_waiting_ns), printable(&class.name)),
+        |class| format!("{} ({})", Length(class.alive.oldest_waiting_ns), printable(&class.name)),
     );
     format!(
         "{} s: {}; {} queued, {} in flight, oldest waiting {oldest}\n",
@@ -158,18 +158,24 @@ fn classes(span: &Span<'_>) -> Columns {
     ]);
     for (class, had) in rows.iter().take(CLASSES_MAX) {
         let account = &class.account;
-        let waiting = match class.waiting {
+        let waiting = match class.alive.waiting {
             0 => "-".to_owned(),
-            count => format!("{count} ({})", Length(class.oldest_waiting_ns)),
+            count => format!("{count} ({})", Length(class.alive.oldest_waiting_ns)),
         };
         let throttled = match account.throttled {
             0 => "-".to_owned(),
             times => format!("{} in {times}", Length(account.throttled_ns)),
         };
-        let blocked = match (account.blocked_ns, class.blocked_by.first()) {
+        // Who holds it up now is of more interest than who did.
+        let by = class.alive.blocked_now_by.first().or(class.blocked_by.first());
+        let blocked = match (account.blocked_ns + class.alive.blocked_now_ns, by) {
             (0, None) => "-".to_owned(),
             (time, None) => Length(time).to_string(),
             (time, Some(by)) => format!("{} ({})", Length(time), printable(&by.class)),
+        };
+        let blocked = match class.alive.blocked_now {
+            0 => blocked,
+            count => format!("{blocked}, {count} now"),
         };
         columns.push([
             named(class),
@@ -381,7 +387,8 @@ mod tests {
             time_ns: 2_000_000,
         }];
         status.classes[1].account.blocked_ns = 5_000_000;
-        (status.classes[1].waiting, status.classes[1].oldest_waiting_ns) = (2, 7_000_000);
+        let alive = &mut status.classes[1].alive;
+        (alive.waiting, alive.oldest_waiting_ns) = (2, 7_000_000);
         let account = &mut status.classes[0].account;
         (account.throttled, account.throttled_ns) = (4, 9_000_000);
         status.classes[0].settings.insert("weight".to_owned(), "3".to_owned());

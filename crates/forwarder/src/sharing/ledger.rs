@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use forebay_stats::{Account, ClassAccount, Histogram, Ranking, Row, Shared, Snapshot};
+use forebay_stats::{
+    Account, ClassAccount, Gauges, Histogram, Ranking, Reading, Row, Snapshot, Top,
+};
 use forebay_units::{ClassId, Timestamp};
 
 use super::classes::Classes;
@@ -45,27 +47,18 @@ impl Names {
 
 /// The classes of a snapshot, heaviest first.
 pub(crate) fn classes(
-    ranking: &Ranking<Shared<ClassAccount>>,
+    ranking: &Ranking<Reading<ClassAccount>>,
     classes: &Classes,
     names: &Names,
     now: Timestamp,
 ) -> Vec<status::Class> {
     let name = |key| names.find(key).unwrap_or_else(|| classes.rest_name()).to_owned();
-    let row = |name_of_row: String, account: &ClassAccount| {
-        let blockers = account.blockers.ranking().rows;
-        let blocked_by = blockers.into_iter().map(|row| status::Blocker {
-            class: name(row.key),
-            requests: row.account,
-            time_ns: row.certain_weight(),
-        });
-        status::Class {
-            name: name_of_row,
-            waiting: account.waiting,
-            oldest_waiting_ns: account.oldest_waiting.map_or(0, |arrived| (now - arrived).0),
-            blocked_by: blocked_by.collect(),
-            account: self::account(&account.account),
-            ..status::Class::default()
-        }
+    let row = |name_of_row: String, reading: &Reading<ClassAccount>| status::Class {
+        name: name_of_row,
+        alive: alive(&reading.now, &name, now),
+        blocked_by: blockers(&reading.blockers, &name),
+        account: self::account(&reading.account),
+        ..status::Class::default()
     };
     let rows = ranking.rows.iter().map(|ranked| {
         let mut shown = row(name(ranked.key), &ranked.account);
@@ -77,7 +70,7 @@ pub(crate) fn classes(
         shown
     });
     let other = &ranking.other;
-    let is_empty = other.account.requests() == 0 && other.waiting == 0;
+    let is_empty = other.account.requests() == 0 && is_idle(&other.now);
     rows.chain((!is_empty).then(|| row("forgotten".to_owned(), other))).collect()
 }
 
@@ -86,17 +79,54 @@ fn said(settings: &ClassSettings) -> BTreeMap<String, String> {
 }
 
 /// The heaviest files of a snapshot.
-pub(crate) fn files(snapshot: &Snapshot, names: &Names) -> Vec<status::File> {
+pub(crate) fn files(
+    snapshot: &Snapshot,
+    classes: &Classes,
+    class_names: &Names,
+    names: &Names,
+    now: Timestamp,
+) -> Vec<status::File> {
     let Ranking { rows, other, .. } = &snapshot.files;
-    let shown = rows.iter().take(FILES_MAX).map(|row| status::File {
-        name: names.find(row.key).map_or_else(|| format!("file {:016x}", row.key), str::to_owned),
-        account: account(&row.account),
-    });
+    let class = |key| class_names.find(key).unwrap_or_else(|| classes.rest_name()).to_owned();
+    let row = |name: String, reading: &Reading<Account>| status::File {
+        name,
+        alive: alive(&reading.now, &class, now),
+        account: account(reading),
+    };
+    let name = |key| names.find(key).map_or_else(|| format!("file {key:016x}"), str::to_owned);
+    let shown = rows.iter().take(FILES_MAX).map(|ranked| row(name(ranked.key), &ranked.account));
     let mut rest = other.clone();
-    rows.iter().skip(FILES_MAX).for_each(|row| rest.absorb(&row.account));
-    let other = (rest.requests() > 0)
-        .then(|| status::File { name: "other".to_owned(), account: account(&rest) });
-    shown.chain(other).collect()
+    for ranked in rows.iter().skip(FILES_MAX) {
+        rest.absorb(&ranked.account);
+        rest.now.absorb(&ranked.account.now);
+    }
+    let is_empty = rest.requests() == 0 && is_idle(&rest.now);
+    shown.chain((!is_empty).then(|| row("other".to_owned(), &rest))).collect()
+}
+
+fn is_idle(gauges: &Gauges) -> bool {
+    gauges.waiting + gauges.in_flight == 0
+}
+
+fn alive(gauges: &Gauges, name: &impl Fn(u64) -> String, now: Timestamp) -> status::Alive {
+    status::Alive {
+        waiting: gauges.waiting,
+        oldest_waiting_ns: gauges.oldest_waiting.map_or(0, |arrived| (now - arrived).0),
+        blocked_now: gauges.blocked,
+        blocked_now_ns: gauges.blocked_time.0,
+        blocked_now_by: blockers(&gauges.blockers, name),
+        in_flight: gauges.in_flight,
+    }
+}
+
+fn blockers(of: &Top<u64>, name: &impl Fn(u64) -> String) -> Vec<status::Blocker> {
+    let rows = of.ranking().rows.into_iter();
+    rows.map(|row| status::Blocker {
+        class: name(row.key),
+        requests: row.account,
+        time_ns: row.certain_weight(),
+    })
+    .collect()
 }
 
 fn account(account: &Account) -> status::Account {

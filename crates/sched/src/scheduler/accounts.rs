@@ -2,19 +2,30 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
-use forebay_stats::{Account, Ledger, LedgerOptions, Snapshot, Waiting};
-use forebay_units::{ClassId, Nanos, Timestamp};
+use forebay_stats::{Account, Ledger, LedgerOptions, Live, Snapshot, Stage};
+use forebay_units::{ClassId, FileIndex, Nanos, Timestamp};
 
 use crate::book::Book;
+use crate::classes::Class;
+use crate::request::Access;
 use crate::scheduler::Scheduler;
 use crate::table::State;
+
+/// Of those that hold a request up, so many are looked at when it is asked who does.
+const BLOCKERS_MAX: usize = 16;
+/// How long a chain of cancelled requests that hold each other up is followed.
+const DEPTH_MAX: usize = 8;
+
+/// By file with a blocked sync: the oldest write that it may wait for, as (seq, slot).
+type OldestWrites = BTreeMap<FileIndex, (u64, u32)>;
 
 impl Scheduler {
     /// Keeps a ledger from now on; requests already in flight are not counted in it. Without one,
     /// nothing is counted by file, and keeping none costs nothing.
     pub fn keep_ledger(&mut self, options: LedgerOptions) {
-        self.book = Some(Box::new(Book::new(options)));
+        self.book = Some(Box::new(Book::new(options, self.next_seq)));
     }
 
     /// The ledger, if one is kept: to name files, or to forget a class.
@@ -22,19 +33,75 @@ impl Scheduler {
         self.book.as_deref_mut().map(|book| &mut book.ledger)
     }
 
-    /// A copy of the ledger, with what waits now and what limits have held back until now;
-    /// O(live requests + rows + classes).
+    /// A copy of the ledger, with what is alive now, who holds up what is blocked, and what limits
+    /// have held back until now; O(rows + classes + the most requests that were ever alive at a time).
     pub fn snapshot(&self, now: Timestamp) -> Option<Snapshot> {
-        let waits = |slot: &u32| {
-            matches!(self.table.state(*slot), State::Blocked | State::InPolicy | State::InLane)
-        };
-        let waiting = self.table.slots().filter(waits).map(|slot| Waiting {
-            class: self.table.class(slot),
-            arrived: self.table.arrived(slot),
+        let book = self.book.as_deref()?;
+        let (writes, mut blockers) = (self.oldest_writes(), Vec::new());
+        let alive = self.table.slots().filter_map(|slot| {
+            let stage = match self.table.state(slot) {
+                State::Free | State::Tombstone => return None,
+                State::Blocked => {
+                    let by = self.find_blocker(slot, &writes, &mut blockers);
+                    Stage::Blocked { by: by.map(|slot| self.table.class(slot)) }
+                }
+                State::InPolicy | State::InLane => Stage::Queued,
+                _ => Stage::InFlight,
+            };
+            let (class, file) = (self.table.class(slot), self.table.file(slot));
+            Some(Live { class, file, arrived: self.table.arrived(slot), stage })
         });
-        let mut snapshot = self.book.as_deref()?.ledger.snapshot(waiting);
+        let mut snapshot = book.ledger.snapshot(now, alive);
         self.add_throttling(now, &mut snapshot);
         Some(snapshot)
+    }
+
+    /// The oldest of those that hold a blocked request up and are not cancelled. With many of them,
+    /// it is the oldest of a few.
+    fn find_blocker(
+        &self,
+        slot: u32,
+        writes: &OldestWrites,
+        blockers: &mut Vec<u32>,
+    ) -> Option<u32> {
+        let mut at = slot;
+        for _ in 0..DEPTH_MAX {
+            blockers.clear();
+            match self.table.access(at) {
+                Access::Sync => {
+                    blockers.extend(writes.get(&self.table.file(at)).map(|(_, slot)| *slot))
+                }
+                _ => self.guard.blockers(&self.table, at, BLOCKERS_MAX, blockers),
+            }
+            at = blockers.iter().copied().min_by_key(|slot| self.table.seq(*slot))?;
+            if self.table.state(at) != State::Tombstone {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// What a blocked sync waits for first: the guard counts the writes before it and lists them not.
+    fn oldest_writes(&self) -> OldestWrites {
+        let mut oldest: OldestWrites = BTreeMap::new();
+        let table = &self.table;
+        if self.counts.blocked == 0 {
+            return oldest;
+        }
+        let syncs =
+            table.slots_in(State::Blocked).filter(|slot| table.access(*slot) == Access::Sync);
+        oldest.extend(syncs.map(|slot| (table.file(slot), (u64::MAX, slot))));
+        if oldest.is_empty() {
+            return oldest;
+        }
+        for slot in table.slots().filter(|slot| table.state(*slot) != State::Free) {
+            if matches!(table.access(slot), Access::Write | Access::Alone)
+                && let Some(known) = oldest.get_mut(&table.file(slot))
+            {
+                *known = (table.seq(slot), slot).min(*known);
+            }
+        }
+        oldest
     }
 
     /// Adds the time of throttlings that the ledger has not been told yet.
@@ -80,14 +147,11 @@ impl Scheduler {
             let index = self.table.class_index(slot);
             let class = classes.of_mut(index);
             class.blocked -= 1;
-            class.counts.blocked_time += time;
-            if index != by {
-                class.counts.blocked_by_others_time += time;
-            }
+            class.count_blocked(time, index != by);
         }
         if let Some(book) = &mut self.book {
             let (class, file) = (self.table.class(slot), self.table.file(slot));
-            book.ledger.blocked(class, file, by_class, time);
+            book.ledger.blocked(class, file, Some(by_class), time);
         }
     }
 
@@ -98,6 +162,30 @@ impl Scheduler {
         class.counts.cancelled += 1;
         class.blocked -= usize::from(state == State::Blocked);
         classes.let_go(now, index);
+    }
+
+    /// A blocked request is about to be cancelled; it has waited as if it had been let go.
+    pub(super) fn note_given_up(&mut self, now: Timestamp, slot: u32) {
+        let time = now - self.table.arrived(slot);
+        let by = match self.table.access(slot) {
+            // The guard does not know without a look at every request.
+            Access::Sync => None,
+            _ => {
+                let mut blockers = core::mem::take(&mut self.blockers);
+                let by = self.find_blocker(slot, &BTreeMap::new(), &mut blockers);
+                self.blockers = blockers;
+                by
+            }
+        };
+        if let Some(classes) = &mut self.classes {
+            let index = self.table.class_index(slot);
+            let is_others = by.is_some_and(|by| self.table.class_index(by) != index);
+            classes.of_mut(index).count_blocked(time, is_others);
+        }
+        if let Some(book) = &mut self.book {
+            let (class, file) = (self.table.class(slot), self.table.file(slot));
+            book.ledger.blocked(class, file, by.map(|by| self.table.class(by)), time);
+        }
     }
 
     /// A class's policy has waited.
@@ -115,7 +203,10 @@ impl Scheduler {
     /// Tells the ledger how long a limit has held a class back since it was told last.
     pub(super) fn note_throttling(&mut self, now: Timestamp, index: u16) {
         let (Some(classes), Some(book)) = (&mut self.classes, &mut self.book) else { return };
-        let class = classes.of(index).id;
+        let &Class { id: class, was_limited, .. } = classes.of(index);
+        if !was_limited {
+            return;
+        }
         let time = classes.shares.take_throttled(now, class);
         if time > Nanos::ZERO {
             book.ledger.throttled(class, time);

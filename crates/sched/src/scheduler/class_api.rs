@@ -125,21 +125,24 @@ impl Scheduler {
         Ok(old)
     }
 
-    /// Puts a policy from `source` in charge of every class, those that come later included.
+    /// Puts a policy from `source` in charge of every class, those that come later included, and
+    /// returns the old ones, empty: dropping a thousand takes time that an embedder may have elsewhere.
     pub fn switch_policies(
         &mut self,
         now: Timestamp,
         mut source: PolicySource,
-    ) -> Result<(), ClassError> {
+    ) -> Result<Vec<Box<dyn Policy>>, ClassError> {
         let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
         let indices: Vec<u16> = classes.indices().collect();
         self.stats.switches += 1;
+        let mut old = Vec::with_capacity(indices.len());
         for index in indices {
-            self.switch(now, index, source());
+            old.push(self.queues[usize::from(index)].switch(now, &self.table, source()));
             self.settle(now, index);
         }
+        self.disown(|_| true);
         self.classes_mut().set_source(source);
-        Ok(())
+        Ok(old)
     }
 
     /// Every class that is known, by number; [`OTHER_CLASS`](crate::OTHER_CLASS) comes last. None

@@ -146,7 +146,10 @@ fn shares_disciplines_and_policies_change_with_requests_queued() {
         let settings = PolicySettings::default();
         let class = ClassId(round as u32 % 4);
         match round % 4 {
-            0 => scheduler.switch_policies(now, source(policy, &settings)).expect("it has classes"),
+            0 => {
+                let old = scheduler.switch_policies(now, source(policy, &settings));
+                assert!(old.expect("it has classes").iter().all(|old| old.queued_count() == 0));
+            }
             1 => {
                 let old = scheduler.switch_class_policy(now, class, build(policy, &settings));
                 assert_eq!(old.map(|old| old.queued_count()), Ok(0));
@@ -215,8 +218,8 @@ fn the_ledger_adds_up_to_the_counters() {
         assert_eq!(total.queue_time.count(), 300);
         assert_eq!(total.blocked, stats.blocked);
         assert!(stats.blocked > 0);
-        let waiting: u64 = snapshot.classes.rows.iter().map(|row| row.account.waiting).sum();
-        assert_eq!(waiting + snapshot.classes.other.waiting, 1);
+        let waiting: u64 = snapshot.classes.rows.iter().map(|row| row.account.now.waiting).sum();
+        assert_eq!(waiting + snapshot.classes.other.now.waiting, 1);
         assert_eq!(snapshot.files.rows.len(), 3);
     }
 }

@@ -178,7 +178,8 @@ impl Driver {
     fn switch(&mut self, policy: PolicyName, number: usize) {
         if self.sharing != Sharing::Off && number.is_multiple_of(2) {
             let source = source(policy, &self.settings);
-            return self.scheduler.switch_policies(self.now, source).expect("it has classes");
+            drop(self.scheduler.switch_policies(self.now, source).expect("it has classes"));
+            return;
         }
         let policy = build(policy, &self.settings);
         let class = ClassId(number as u32 / 2 % CLASSES);
