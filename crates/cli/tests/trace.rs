@@ -8,7 +8,9 @@ use forebay_forwarder::settings::Sources;
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::sharing::{AtLimit, ClassShare, Rate, Share};
 use forebay_sched::{Access, Limits, PolicyName, Request, SchedulerOptions};
-use forebay_trace::{Adjustment, Event, Fate, Header, Recorder, RecorderOptions, Setup, Submit};
+use forebay_trace::{
+    Adjustment, Event, Fate, Header, PolicyChoice, Recorder, RecorderOptions, Setup, Submit,
+};
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Offset, Timestamp};
 use serde_json::Value;
 
@@ -351,9 +353,6 @@ fn recorded_classes_keep_their_limits_and_what_is_not_replayed_is_said() {
         assert_eq!((&run["requests"], &run["failed"]), (&128.into(), &0.into()));
         assert!((least..least * 11 / 10).contains(&makespan(run)), "{run}");
     }
-    let output = scene.trace(&["replay", "t", "--policy", "hbrr"]);
-    let said = text(&output.stderr);
-    assert!(said.contains("quantum of 3 ranges is not replayed"), "{said}");
     let said = |policy: &str| text(&scene.trace(&["replay", "t", "--policy", policy]).stderr);
     assert!(!said("to").contains("not replayed"), "{}", said("to"));
     std::fs::create_dir(scene.path("folder")).unwrap();
@@ -361,6 +360,58 @@ fn recorded_classes_keep_their_limits_and_what_is_not_replayed_is_said() {
     let said = text(&output.stderr);
     assert!(said.contains("weights and limits are not replayed in real time"), "{said}");
     check_live(&serde_json::from_slice(&output.stdout).unwrap(), &["auto"], 128, 2 << 20);
+}
+
+/// Two files, of which all reads have come at once: HBRR's turns end where the recorded quantum says.
+#[test]
+fn what_a_policy_was_made_with_is_replayed_and_what_was_changed_before_the_first_request() {
+    let trace = |header: HbrrQuantum, changed: Option<HbrrQuantum>| {
+        let setup = Setup {
+            policy: PolicyName::Hbrr,
+            options: SchedulerOptions::default(),
+            limits: Limits { run_requests_max: 1, ..Limits::default() },
+            hbrr_quantum: header,
+            classes: None,
+        };
+        let header = Header { settings: setup.entries(), ..Header::default() };
+        let mut recorder = Recorder::new(RecorderOptions::default(), 0);
+        if let Some(hbrr_quantum) = changed {
+            let choice = Adjustment::Policy(PolicyChoice { hbrr_quantum, ..setup.choice() });
+            let (key, value) = (choice.key(), choice.value());
+            recorder.record(Timestamp(3), &Event::Setting { key: &key, value: &value });
+        }
+        for number in 0..64_u64 {
+            let request = Request {
+                tag: 0,
+                file: FileIndex((number % 2) as u32),
+                access: Access::Read,
+                range: ByteRange::new(Offset(number / 2 * 16_384), Bytes(16_384)),
+                client: ClientId(number as u32),
+                class: ClassId(0),
+            };
+            let submit = Submit { seq: None, request, has_room: false, fate: Fate::Queued };
+            recorder.record(Timestamp(10), &Event::Submit(submit));
+        }
+        let (blocks, totals) = recorder.finish();
+        let mut bytes = header.to_bytes();
+        blocks.for_each(|mut block| bytes.extend_from_slice(block.seal()));
+        bytes.extend(totals.to_bytes());
+        bytes
+    };
+    let scene = Scene::new();
+    let seeks = |bytes: Vec<u8>| {
+        std::fs::write(scene.path("t"), bytes).unwrap();
+        let json = scene.json(&["replay", "t", "--json"]);
+        let run = &json["runs"][1];
+        assert_eq!((&run["policy"], &run["requests"]), (&"hbrr".into(), &64.into()));
+        run["seeks"].as_u64().unwrap()
+    };
+    let (short, long) = (HbrrQuantum::Ranges(1), HbrrQuantum::Ranges(32));
+    let few = seeks(trace(long, None));
+    let many = seeks(trace(short, None));
+    assert!(many > 2 * few, "{many} and {few}");
+    assert_eq!(seeks(trace(short, Some(long))), few);
+    assert_eq!(seeks(trace(long, Some(short))), many);
 }
 
 /// What a replay in real time has to have done.

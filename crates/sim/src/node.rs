@@ -132,12 +132,14 @@ pub(crate) fn measured_cpu(policy: PolicyName) -> Nanos {
 }
 
 fn settings(given: &Scheduling, wait_max: Nanos) -> PolicySettings {
-    PolicySettings::from(Limits {
+    let mut settings = PolicySettings::from(Limits {
         run_bytes_max: given.run_bytes,
         run_requests_max: given.run_requests,
         batch_bytes_max: given.batch_bytes,
         wait_max,
-    })
+    });
+    settings.hbrr.quantum = given.hbrr_quantum.unwrap_or(settings.hbrr.quantum);
+    settings
 }
 
 impl Node {

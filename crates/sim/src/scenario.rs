@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use forebay_device::{Profile, Rate};
+use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::sharing::{Discipline, SwSettings, TwinsSettings, WindowIdle};
 use forebay_sched::{GuardMode, PolicyName};
 use forebay_units::{Bytes, Nanos};
@@ -214,6 +215,9 @@ pub struct Scheduling {
     /// The longest wait for a better batch, before it is cut to what can pay on the device.
     #[serde(with = "required")]
     pub wait: Nanos,
+    /// HBRR's quantum; that of its paper if `None`. Not in scenario files: a recording has it.
+    #[serde(skip)]
+    pub hbrr_quantum: Option<HbrrQuantum>,
     /// Most requests that wait at one server; more stay with the network until there is room.
     #[serde(deserialize_with = "number::<_, 1, QUEUE_REQUESTS_MAX>")]
     pub queue_requests: u32,
@@ -243,6 +247,7 @@ impl Default for Scheduling {
             run_requests: 64,
             batch_bytes: Bytes::mib(4),
             wait: Nanos::micros(900),
+            hbrr_quantum: None,
             queue_requests: 1 << 20,
             sharing: Sharing::None,
             window: None,

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use forebay_forwarder::settings::Sources;
 use forebay_sched::sharing::Share;
 use forebay_sim::{Choice, Invalid, Pace, Scenario, Simulation};
-use forebay_trace::{Adjustment, Event, Header, Reader, Setup, Workload};
+use forebay_trace::{Adjustment, Event, Header, PolicyChoice, Reader, Setup, Workload};
 use forebay_units::{Nanos, Timestamp};
 
 use crate::failure::{FAILED, Failure};
@@ -83,8 +83,17 @@ impl Recording {
             .into_iter()
             .map(|(at, adjustment)| (Timestamp((at - start).0), adjustment))
             .partition(|(_, adjustment)| is_share(adjustment));
-        let setup = Setup::of(&header).ok();
-        Ok(Self { header, workload, setup, shares, policy_changes: others.len() })
+        let mut setup = Setup::of(&header).ok();
+        // What was adjusted before the first request came is what the header does not know yet.
+        let (before, during): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|(at, _)| *at == Timestamp(0));
+        for (_, adjustment) in &before {
+            if let (Adjustment::Policy(choice), Some(setup)) = (adjustment, &mut setup) {
+                let PolicyChoice { policy, limits, hbrr_quantum } = *choice;
+                *setup = Setup { policy, limits, hbrr_quantum, ..*setup };
+            }
+        }
+        Ok(Self { header, workload, setup, shares, policy_changes: during.len() })
     }
 
     /// Whether some class or user had another part than the others, or a limit.
@@ -101,11 +110,15 @@ impl Recording {
         })
     }
 
-    /// The longest wait for a better batch that the recorded forwarder was told.
+    /// The longest wait for a better batch that the recorded scheduler was told. A forwarder cuts
+    /// it to what pays on its device before it makes the scheduler.
     pub(crate) fn wait_max(&self) -> Option<Nanos> {
         const KEY: &str = "scheduler.wait_max";
-        let settings = Sources::new().flag(KEY, self.header.setting(KEY)?).resolve();
-        settings.ok().map(|settings| settings.scheduler.wait_max)
+        let told = self.header.setting(KEY).and_then(|wait| {
+            let settings = Sources::new().flag(KEY, wait).resolve();
+            settings.ok().map(|settings| settings.scheduler.wait_max)
+        });
+        told.or_else(|| self.setup.map(|setup| setup.limits.wait_max))
     }
 
     /// Its requests in a scenario. Where the scenario's schedulers share, classes have their

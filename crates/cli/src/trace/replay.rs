@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use forebay_device::Profile;
-use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::sharing::Discipline;
-use forebay_sched::{GuardMode, PolicyName, PolicySettings};
+use forebay_sched::{GuardMode, PolicyName};
 use forebay_sim::scenario::{Network, Scenario, Scheduling, Servers, Sharing};
 use forebay_sim::{Choice, Pace};
 use forebay_trace::{Header, Setup, Summary};
@@ -146,7 +145,7 @@ fn simulate(
     let device = Profile::by_name(args.device.as_deref().unwrap_or(DEVICE))
         .map_err(|error| Failure::new(USAGE, format!("--device: {error}")))?;
     let scenario = scenario(recording, device, args.depth, guard);
-    tell_left_out(recording, policies);
+    tell_left_out(recording);
     let run = |choice: &Choice| {
         let simulation = recording.simulation(&scenario, pace, choice, args.seed, true);
         let outcome = simulation
@@ -162,7 +161,8 @@ fn simulate(
 fn scenario(recording: &Recording, device: Profile, depth: u32, guard: GuardMode) -> Scenario {
     let mut scheduler = Scheduling { guard, cpu: Some(Nanos::ZERO), ..Scheduling::default() };
     scheduler.wait = recording.wait_max().unwrap_or(scheduler.wait);
-    if let Some(Setup { options, limits, classes, .. }) = &recording.setup {
+    if let Some(Setup { options, limits, hbrr_quantum, classes, .. }) = &recording.setup {
+        scheduler.hbrr_quantum = Some(*hbrr_quantum);
         scheduler.large = options.large_bytes.unwrap_or(Bytes::ZERO);
         scheduler.run_bytes = limits.run_bytes_max;
         scheduler.run_requests = limits.run_requests_max;
@@ -186,19 +186,7 @@ fn scenario(recording: &Recording, device: Profile, depth: u32, guard: GuardMode
 }
 
 /// Says what of the recorded scheduler is not replayed in virtual time.
-fn tell_left_out(recording: &Recording, policies: &[Choice]) {
-    let has_hbrr = policies
-        .iter()
-        .any(|choice| matches!(choice, Choice::Fixed(PolicyName::Hbrr) | Choice::Auto(_)));
-    if let Some(setup) = recording.setup.filter(|_| has_hbrr) {
-        let usual = PolicySettings::from(setup.limits).hbrr.quantum;
-        if setup.hbrr_quantum != usual {
-            let [recorded, usual] = [setup.hbrr_quantum, usual].map(quantum);
-            say(format_args!(
-                "forebay: HBRR's recorded quantum of {recorded} is not replayed; it has {usual}"
-            ));
-        }
-    }
+fn tell_left_out(recording: &Recording) {
     if recording.policy_changes > 0 {
         say(format_args!(
             "forebay: {} changes of policies while it was recorded are not replayed; each replay has its own policy",
@@ -214,13 +202,6 @@ fn tell_left_out_live(recording: &Recording) {
             "forebay: recorded weights and limits are not replayed in real time: a forwarder that runs has its own, \
              with --against DIR all classes are alike; replay in virtual time to have them"
         ));
-    }
-}
-
-fn quantum(quantum: HbrrQuantum) -> String {
-    match quantum {
-        HbrrQuantum::Ranges(count) => format!("{count} ranges"),
-        HbrrQuantum::Bytes(bytes) => format!("{} bytes", bytes.0),
     }
 }
 
