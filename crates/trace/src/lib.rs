@@ -57,4 +57,4 @@ pub use summary::{
 };
 pub use timeline::Moment;
 pub use traced::Traced;
-pub use workload::{Recorded, Workload};
+pub use workload::{Recorded, Step, Steps, Workload};

@@ -10,8 +10,10 @@
 //!
 //! Which request one followed is not recorded but concluded: it is the last of its client that had
 //! ended when it came. A client that had several under way is so replayed with as many under way.
+//!
+//! [`Workload`] has all of it in memory; [`Steps`] hands it out as it goes, for as long a trace as may be.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use forebay_sched::{Access, Request};
@@ -59,71 +61,173 @@ impl Workload {
     /// # Panics
     /// If it has more than 2^32 requests.
     pub fn read(reader: Reader<'_>) -> Self {
-        let mut builder = Builder { has_ends: reader.header().has_ends(), ..Builder::default() };
-        for found in reader {
-            match found {
-                Ok(record) => builder.take(&record),
-                Err(damage) => {
-                    builder.workload.catalog.forget_indices();
-                    builder.workload.damages.push(damage);
-                }
-            }
+        let mut steps = Steps::new(reader, usize::MAX);
+        while !steps.is_over {
+            steps.read_on();
         }
-        builder.finish()
+        let Concluder { window, catalog, lost_events, damages, .. } = steps.concluder;
+        let mut requests = Vec::from(window);
+        requests.iter_mut().for_each(settle);
+        Self { requests, catalog, lost_events, damages }
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// To ask for this.
+    Ask(Recorded),
+    /// To forget when this request of this client has ended: none that follows it comes any more.
+    Forget(ClientId, u32),
+}
+
+/// The requests of a trace in order of arrival, one after the other. Memory grows with what was
+/// under way at one time, and with the look-ahead.
+///
+/// Where an append went shows at its end. With more than so many requests behind one that has not
+/// ended, it is handed out as if its end were not recorded; everything else is as in a [`Workload`].
+#[derive(Clone, Debug)]
+pub struct Steps<'a> {
+    reader: Reader<'a>,
+    look_ahead: usize,
+    concluder: Concluder,
+    is_over: bool,
+}
+
+impl<'a> Steps<'a> {
+    /// From the beginning of a trace, with at most `look_ahead` requests held back.
+    ///
+    /// # Panics
+    /// While reading, if there are more than 2^32 requests.
+    pub fn new(reader: Reader<'a>, look_ahead: usize) -> Self {
+        let has_ends = reader.header().has_ends();
+        let concluder = Concluder { has_ends, ..Concluder::default() };
+        Self { reader, look_ahead, concluder, is_over: false }
+    }
+
+    /// Files and names as far as it has read.
+    pub fn catalog(&self) -> &Catalog {
+        &self.concluder.catalog
+    }
+
+    /// The events that were lost as far as it has read.
+    pub fn lost_events(&self) -> u64 {
+        self.concluder.lost_events
+    }
+
+    /// Where the trace could not be read so far; requests may be missing.
+    pub fn damages(&self) -> &[Damage] {
+        &self.concluder.damages
+    }
+
+    fn read_on(&mut self) {
+        match self.reader.next() {
+            Some(Ok(record)) => self.concluder.take(&record),
+            Some(Err(damage)) => {
+                self.concluder.catalog.forget_indices();
+                self.concluder.damages.push(damage);
+            }
+            None => self.is_over = true,
+        }
+    }
+}
+
+impl Iterator for Steps<'_> {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        loop {
+            let concluder = &mut self.concluder;
+            let is_due = |step: &(u32, ClientId, u32)| step.0 <= concluder.first;
+            if concluder.forgotten.front().is_some_and(is_due) {
+                let due = concluder.forgotten.pop_front();
+                return due.map(|(_, client, place)| Step::Forget(client, place));
+            }
+            let is_crowded = concluder.window.len() > self.look_ahead;
+            let may_go = |front: &Recorded| {
+                front.request.access != Access::Alone || front.moved.is_some() || is_crowded
+            };
+            if self.is_over || concluder.window.front().is_some_and(may_go) {
+                let mut recorded = concluder.window.pop_front()?;
+                concluder.first += 1;
+                settle(&mut recorded);
+                return Some(Step::Ask(recorded));
+            }
+            self.read_on();
+        }
     }
 }
 
 /// What is known while a trace is being read.
-#[derive(Default)]
-struct Builder {
-    workload: Workload,
+#[derive(Clone, Debug, Default)]
+struct Concluder {
+    /// Requests that have not been handed out, and the place of the first of them.
+    window: VecDeque<Recorded>,
+    first: u32,
+    /// Requests that none follows any more, once those before a place are handed out.
+    forgotten: VecDeque<(u32, ClientId, u32)>,
+    catalog: Catalog,
+    lost_events: u64,
+    damages: Vec<Damage>,
     has_ends: bool,
     start: Option<Timestamp>,
     /// Requests that have not ended, by `seq`.
-    open: BTreeMap<u64, u32>,
+    open: BTreeMap<u64, Open>,
     /// The last request of each client that has ended, and when.
     ended: BTreeMap<ClientId, (u32, Timestamp)>,
 }
 
-impl Builder {
+/// A request that has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    place: u32,
+    client: ClientId,
+}
+
+impl Concluder {
     fn take(&mut self, record: &Record<'_>) {
         let now = record.time;
-        self.workload.catalog.take(&record.event);
+        self.catalog.take(&record.event);
         match record.event {
             Event::Submit(submit) => {
                 if let Some(seq) = submit.seq {
-                    let place = self.add(now, submit.request);
-                    self.open.insert(seq, place);
+                    let open = self.add(now, submit.request);
+                    self.open.insert(seq, open);
                 }
             }
             Event::Immediate { request, moved } => {
-                let place = self.add(now, request);
-                self.end(now, place, moved);
+                let open = self.add(now, request);
+                self.end(now, open, moved);
             }
             Event::Complete { seq, moved, .. } => {
-                if let Some(place) = self.open.remove(&seq) {
-                    self.end(now, place, moved);
+                if let Some(open) = self.open.remove(&seq) {
+                    self.end(now, open, moved);
                 }
             }
             Event::Lost { events, .. } => {
-                let lost = &mut self.workload.lost_events;
-                *lost = lost.saturating_add(events);
+                self.lost_events = self.lost_events.saturating_add(events);
             }
             _ => {}
         }
     }
 
-    fn add(&mut self, now: Timestamp, mut request: Request) -> u32 {
+    /// The place of the next request that comes.
+    fn next_place(&self) -> u32 {
+        let held = u32::try_from(self.window.len()).ok();
+        held.and_then(|held| self.first.checked_add(held)).expect("at most 2^32 requests")
+    }
+
+    fn add(&mut self, now: Timestamp, mut request: Request) -> Open {
         let start = *self.start.get_or_insert(now);
-        let place = u32::try_from(self.workload.requests.len()).expect("at most 2^32 requests");
+        let place = self.next_place();
         request.tag = u64::from(place);
-        request.file = self.workload.catalog.place_of(request.file);
+        request.file = self.catalog.place_of(request.file);
         if matches!(request.access, Access::Read | Access::Write) {
-            let size = &mut self.workload.catalog.files[request.file.0 as usize].size;
+            let size = &mut self.catalog.files[request.file.0 as usize].size;
             *size = (*size).max(Bytes(request.range.end.0));
         }
         let followed = self.ended.get(&request.client);
-        self.workload.requests.push(Recorded {
+        self.window.push_back(Recorded {
             at: Timestamp((now - start).0),
             request,
             after: followed.map(|(place, _)| *place),
@@ -131,31 +235,32 @@ impl Builder {
             moved: None,
             latency: None,
         });
-        place
+        Open { place, client: request.client }
     }
 
-    fn end(&mut self, now: Timestamp, place: u32, moved: Bytes) {
-        let recorded = &mut self.workload.requests[place as usize];
+    fn end(&mut self, now: Timestamp, open: Open, moved: Bytes) {
+        let Open { place, client } = open;
+        if let Some((before, _)) = self.ended.insert(client, (place, now)) {
+            self.forgotten.push_back((self.next_place(), client, before));
+        }
+        let held = place.checked_sub(self.first).map(|held| held as usize);
+        let Some(recorded) = held.and_then(|held| self.window.get_mut(held)) else { return };
         recorded.moved = Some(moved);
         let start = self.start.unwrap_or_default();
         let latency = (now - start) - (recorded.at - Timestamp(0));
         recorded.latency = self.has_ends.then_some(latency);
-        self.ended.insert(recorded.request.client, (place, now));
         if recorded.request.access == Access::Alone && moved > Bytes::ZERO {
-            let size = &mut self.workload.catalog.files[recorded.request.file.0 as usize].size;
+            let size = &mut self.catalog.files[recorded.request.file.0 as usize].size;
             recorded.request.range = ByteRange::new(Offset(size.0), moved);
             recorded.request.access = Access::Write;
             *size += moved;
         }
     }
+}
 
-    /// What moved nothing by itself only holds up what comes after it.
-    fn finish(mut self) -> Workload {
-        for recorded in &mut self.workload.requests {
-            if recorded.request.access == Access::Alone {
-                recorded.request.access = Access::Sync;
-            }
-        }
-        self.workload
+/// What moved nothing by itself only holds up what comes after it.
+fn settle(recorded: &mut Recorded) {
+    if recorded.request.access == Access::Alone {
+        recorded.request.access = Access::Sync;
     }
 }

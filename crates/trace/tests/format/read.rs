@@ -1,6 +1,8 @@
 //! What holds for any bytes that the reader may meet; shared with the fuzz target.
 
-use forebay_trace::{Event, Header, Laws, Lives, Reader, Summary, Workload, csv_line};
+use std::collections::BTreeSet;
+
+use forebay_trace::{Event, Header, Laws, Lives, Reader, Step, Steps, Summary, Workload, csv_line};
 
 /// Reading ends, in order and within the bytes, whatever they are.
 pub(crate) fn read_any(bytes: &[u8]) {
@@ -44,6 +46,23 @@ pub(crate) fn read_any(bytes: &[u8]) {
     }
     let workload = Workload::read(Reader::new(bytes).expect("it was read before"));
     assert!(workload.requests.len() <= bytes.len());
+    for look_ahead in [0, 3, usize::MAX] {
+        let steps = Steps::new(Reader::new(bytes).expect("it was read before"), look_ahead);
+        let mut forgotten = BTreeSet::new();
+        let mut requests = workload.requests.iter();
+        for step in steps {
+            match step {
+                Step::Forget(_, place) => assert!(forgotten.insert(place), "{place} is told twice"),
+                Step::Ask(asked) => {
+                    let recorded = requests.next().expect("no more than all at once");
+                    assert_eq!((asked.at, asked.after), (recorded.at, recorded.after));
+                    assert!(look_ahead < usize::MAX || asked.request == recorded.request);
+                    assert!(asked.after.is_none_or(|after| !forgotten.contains(&after)));
+                }
+            }
+        }
+        assert!(requests.next().is_none());
+    }
     let summary = Summary::read(Reader::new(bytes).expect("it was read before"), 3);
     assert_eq!(summary.lost_events, workload.lost_events);
     assert_eq!(summary.requests.refused, refused);
