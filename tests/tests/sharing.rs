@@ -354,6 +354,41 @@ fn a_job_held_back_keeps_no_other_job_waiting() {
 }
 
 #[test]
+fn it_is_seen_whose_requests_hold_a_job_up_at_the_moment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compiled("load", folder.path());
+    let served = Served::start(DISK);
+    // Both are at 32 blocks with 12 threads, and the disk does one request at a time.
+    let load = |job, direction| {
+        let shape = Shape { job: Some(job), direction, files: 2, ..Shape::default() };
+        Load::start(&served, Through::Unix, &program, &shape)
+    };
+    let (mut writer, mut reader) = (load("writer", "write"), load("reader", "read"));
+    writer.go(0);
+    reader.go(0);
+    let [writes, reads] = ["writer", "reader"].map(|job| format!("{}/{job}", user()));
+    forebay_tests::wait_until("the reader is blocked for some time", || {
+        let status = served.status();
+        let alive = &class(&status, &reads).alive;
+        assert!(alive.waiting >= alive.blocked_now, "{alive:?}");
+        let by = &alive.blocked_now_by;
+        assert!(by.iter().all(|by| by.class == writes), "reads hold no reads up: {by:?}");
+        assert_eq!(by.iter().map(|by| by.requests).sum::<u64>(), alive.blocked_now);
+        assert_eq!(by.iter().map(|by| by.time_ns).sum::<u64>(), alive.blocked_now_ns);
+        let file = status.files.iter().find(|file| file.alive.blocked_now > 0);
+        let waited = file.map_or(0, |file| file.alive.oldest_waiting_ns);
+        alive.blocked_now > 0 && waited >= 1_000_000
+    });
+    let endpoint = served.endpoint(Through::Unix).to_string();
+    let said = text(&finish(forebay().args(["status", "--json", &endpoint])).stdout);
+    for member in
+        ["blocked_now", "blocked_now_ns", "blocked_now_by", "oldest_waiting_ns", "in_flight"]
+    {
+        assert!(said.contains(&format!("\"{member}\":")), "no {member} in {said}");
+    }
+}
+
+#[test]
 fn jobs_held_back_keep_no_other_job_waiting() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = compiled("load", folder.path());

@@ -207,3 +207,33 @@ fn histogram(of: &Histogram) -> Value {
     let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|percent| of.percentile(percent).0);
     json!({ "count": of.count(), "mean_ns": mean, "p50_ns": p50, "p99_ns": p99, "p999_ns": p999 })
 }
+
+#[cfg(test)]
+mod tests {
+    use forebay_stats::{Ledger, LedgerOptions, Live, Stage};
+    use forebay_units::{ClassId, FileIndex};
+
+    use super::*;
+
+    #[test]
+    fn what_is_blocked_is_told_with_who_holds_it_up_before_anything_of_it_has_left() {
+        let stuck = Live {
+            class: ClassId(2),
+            file: FileIndex(7),
+            arrived: Timestamp(10),
+            stage: Stage::Blocked { by: Some(ClassId(1)) },
+        };
+        let ledger = Ledger::new(LedgerOptions::default());
+        let snapshot = ledger.snapshot(Timestamp(50), std::iter::once(stuck));
+        let class = class_account(&snapshot.classes.rows[0].account, Timestamp(50));
+        let file = file_account(&snapshot.files.rows[0].account, Timestamp(50));
+        for told in [&class, &file] {
+            assert_eq!(told["requests_waiting_now"], 1);
+            assert_eq!(told["requests_blocked_now"], 1);
+            assert_eq!(told["oldest_waiting_ns"], 40);
+            assert_eq!(told["blocked_ns_now"], 40);
+            assert_eq!(told["blocked_by_now"], json!([{ "class": 1, "times": 1, "ns": 40 }]));
+            assert_eq!((&told["requests_in_flight_now"], &told["blocked"]), (&json!(0), &json!(0)));
+        }
+    }
+}
