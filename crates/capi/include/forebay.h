@@ -339,6 +339,12 @@ struct forebay_options {
      * Rows of the accounts by class and of those by file, 0 to 65536; 0 keeps none. Default: 0.
      */
     uint32_t account_rows;
+    /**
+     * Further settings, which hold over the fields above: `KEY=VALUE` with spaces or line ends
+     * between, as `forebay_set` has them, such as "sharing.cost=time class.7.policy=SJF". Default:
+     * NULL for none.
+     */
+    const char *settings;
 };
 
 /**
@@ -375,7 +381,8 @@ struct forebay_share {
      */
     uint64_t bytes_burst;
     /**
-     * Bytes a second that the class gets before weights are looked at; 0 for none. Not for groups.
+     * Cost a second (bytes, unless `sharing.cost` was set) that the class gets before weights are
+     * looked at; 0 for none. Not for groups.
      */
     uint64_t reserved_per_second;
     /**
@@ -386,6 +393,14 @@ struct forebay_share {
      * 1 if the class is in a group.
      */
     uint32_t has_group;
+    /**
+     * Most cost a second, and how much at once after a pause; 0 a second for no limit.
+     */
+    uint64_t cost_per_second;
+    /**
+     * See above.
+     */
+    uint64_t cost_burst;
 };
 
 /**
@@ -744,10 +759,13 @@ int forebay_drain(struct forebay *controller, int64_t timeout_ns);
 int forebay_take_back(struct forebay *controller, forebay_back_fn on_back, void *user);
 
 /**
- * Changes a setting while the controller works: `policy` (a name, or a path with a slash), `device`
- * (`disk` or `flash`, for policy `auto`), `depth`, or a parameter; forebay(3) lists them.
+ * Changes a setting while the controller works: `policy` (a name, or a path with a slash), that of a
+ * class (`class.7.policy`), `device` (`disk` or `flash`, for policy `auto` and cost `time`), `depth`,
+ * how classes share, or a parameter; forebay(3) lists them. After a failure nothing has changed.
  */
-int forebay_set(struct forebay *controller, const char *key, const char *value);
+int forebay_set(struct forebay *controller,
+                const char *key,
+                const char *value);
 
 /**
  * Puts a policy of the program in charge. The functions must stay until the controller is gone.

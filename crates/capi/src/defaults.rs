@@ -29,6 +29,7 @@ pub(crate) fn default_options() -> forebay_options {
         twins_idle_ns: 100_000,
         twins_targets: 1,
         account_rows: 0,
+        settings: core::ptr::null(),
     }
 }
 
@@ -44,6 +45,8 @@ pub(crate) fn default_share() -> forebay_share {
         reserved_per_second: 0,
         group: 0,
         has_group: 0,
+        cost_per_second: 0,
+        cost_burst: 1 << 20,
     }
 }
 

@@ -5,27 +5,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forebay_controller::{
-    Controller, Delivery, Detail, FileKey, Hint, Notice, Options, Snapshot, Storage, Submission,
-    Ticket,
+    Controller, Delivery, Detail, FileKey, Hint, Notice, Snapshot, Submission, Ticket,
 };
-use forebay_sched::policies::aioli::AioliSettings;
-use forebay_sched::sharing::{
-    AtLimit, ClassShare, Discipline, GroupId, Rate, Share, SharingSettings, TwinsSettings,
-    WindowIdle,
-};
-use forebay_sched::{
-    Access, Bypass, ClassError, ClassOptions, GuardMode, Limits, PolicyName, PolicySettings,
-    SchedulerOptions,
-};
-use forebay_stats::LedgerOptions;
+use forebay_sched::sharing::GroupId;
+use forebay_sched::{Access, ClassError, ClassStats, Policy, PolicyName, PolicySource, Scheduler};
 use forebay_trace::{Adjustment, Header, Totals};
-use forebay_units::{ByteRange, Bytes, ClassId, ClientId, Nanos, OFFSET_MAX, Offset, Timestamp};
+use forebay_units::{ByteRange, ClassId, ClientId, Nanos, OFFSET_MAX, Offset, Timestamp};
 
 use crate::abi::*;
 use crate::delivery::CallBacks;
 use crate::failure::Failure;
-use crate::outside::Outside;
-use crate::settings::{Choice, Settings, number};
+use crate::options::{Made, REQUESTS_MAX, SECOND, choose, class_share, within};
+use crate::outside::{self, Outside};
+use crate::settings::{COMMON, Choice, Settings, Subject, number};
 use crate::statistics;
 
 /// One scheduler and what belongs to it. Any number of threads may use one, and a process may have
@@ -34,31 +26,14 @@ use crate::statistics;
 pub struct forebay {
     controller: Controller,
     settings: Mutex<(u64, Settings)>,
-    has_classes: bool,
 }
-
-/// A choice by number, or what is wrong with it.
-fn choose<T: Copy>(key: &str, value: u32, all: &[T]) -> Result<T, Failure> {
-    all.get(value as usize).copied().ok_or_else(|| {
-        Failure::invalid(format_args!("{key} = {value}: not from 0 to {}", all.len() - 1))
-    })
-}
-
-fn within(key: &str, value: u64, least: u64, most: u64) -> Result<u64, Failure> {
-    if (least..=most).contains(&value) {
-        return Ok(value);
-    }
-    Err(Failure::invalid(format_args!("{key} = {value}: not from {least} to {most}")))
-}
-
-const REQUESTS_MAX: u64 = 1 << 24;
-const SECOND: u64 = 1_000_000_000;
 
 impl forebay {
     /// A controller as `options` want it; `call_backs` are theirs.
     pub(crate) fn create(
         options: &forebay_options,
         policy: &str,
+        text: &str,
         call_backs: Option<CallBacks>,
     ) -> Result<Box<Self>, Failure> {
         let delivery = match (options.delivery, &call_backs) {
@@ -76,27 +51,38 @@ impl forebay {
                 return Err(Failure::invalid(format_args!("delivery = {other}: not from 0 to 1")));
             }
         };
-        let settings = read_settings(options, policy)?;
-        let within_controller = read_options(options)?;
-        let classes = read_classes(options)?;
+        let Made { settings, within, classes, of_classes } = Made::read(options, policy, text)?;
         let controller = match &classes {
-            None => Controller::new(&within_controller, settings.policy()?, delivery)?,
+            None => Controller::new(&within, settings.policy()?, delivery)?,
             Some(classes) => {
-                Controller::with_classes(&within_controller, classes, settings.source()?, delivery)?
+                Controller::with_classes(&within, classes, settings.source()?, delivery)?
             }
         };
         if let Some(selection) = settings.selection() {
             controller.choose("policy", policy, Some(selection), |_, _| Some(()))?;
         }
-        let this = Box::new(Self {
-            controller,
-            settings: Mutex::new((0, settings)),
-            has_classes: classes.is_some(),
-        });
+        let this = Box::new(Self { controller, settings: Mutex::new((0, settings)) });
+        if let Err(failure) = this.complete(&of_classes) {
+            this.close()?;
+            return Err(failure);
+        }
         if let Some(call_backs) = call_backs {
             call_backs.introduce(&this);
         }
         Ok(this)
+    }
+
+    /// Settles what can only be told to a controller that is there.
+    fn complete(&self, of_classes: &[(String, String)]) -> Result<(), Failure> {
+        let clock_base_ns = self.controller.clock_base_ns();
+        if self.settings().1.sharing.is_some() {
+            self.change_settings("sharing", "aligned", |settings| {
+                let mut settings = settings.clone();
+                settings.sharing.iter_mut().for_each(|to| to.clock_base_ns = clock_base_ns);
+                Ok((settings, Subject::Sharing))
+            })?;
+        }
+        of_classes.iter().try_for_each(|(key, value)| self.set(key, value))
     }
 
     pub(crate) fn controller(&self) -> &Controller {
@@ -113,14 +99,26 @@ impl forebay {
             let depth = number(key, value, 1, REQUESTS_MAX)?;
             return Ok(self.controller.set_depth(depth as usize)?);
         }
-        self.change_settings(key, value, |settings| settings.with(key, value))
+        self.change_settings(key, value, |settings| settings.with(key, value))?;
+        if key != "device" {
+            return Ok(());
+        }
+        // It may be of both: of what chooses the policy, and of what a batch costs.
+        let settings = self.settings().1.clone();
+        let has_other_cost = settings.sharing.is_some_and(|sharing| sharing.depends_on_device());
+        match has_other_cost && matches!(settings.choice, Choice::Auto) {
+            true => self
+                .change_settings(key, value, |settings| Ok((settings.clone(), Subject::Sharing))),
+            false => Ok(()),
+        }
     }
 
     /// Puts a policy of the program in charge.
     pub(crate) fn use_policy(&self, outside: Outside) -> Result<(), Failure> {
         let (name, outside) = (outside.name().to_owned(), Arc::new(outside));
         self.change_settings("policy", &name, |settings| {
-            Ok(Settings { choice: Choice::Outside(Arc::clone(&outside)), ..settings.clone() })
+            let choice = Choice::Outside(Arc::clone(&outside));
+            Ok((Settings { choice, ..settings.clone() }, Subject::Policies))
         })
     }
 
@@ -128,15 +126,15 @@ impl forebay {
         &self,
         key: &str,
         value: &str,
-        change: impl Fn(&Settings) -> Result<Settings, Failure>,
+        change: impl Fn(&Settings) -> Result<(Settings, Subject), Failure>,
     ) -> Result<(), Failure> {
         // Who held our own lock when a process forked is not there to let go of it.
         self.controller.check_process()?;
         loop {
             // Neither lock is held while a policy is made: that may be the program's own code.
             let (version, before) = self.settings().clone();
-            let after = change(&before)?;
-            if self.switch(key, value, version, after)? {
+            let (after, subject) = change(&before)?;
+            if self.switch(key, value, version, after, subject)? {
                 return Ok(());
             }
         }
@@ -149,31 +147,31 @@ impl forebay {
         value: &str,
         version: u64,
         after: Settings,
+        subject: Subject,
     ) -> Result<bool, Failure> {
-        let keep = |after: Settings| {
-            let mut settings = self.settings();
-            let is_latest = settings.0 == version;
-            if is_latest {
-                *settings = (version + 1, after);
-            }
-            is_latest
-        };
-        let selection = after.selection();
-        let (key, value) = &after.spelled(key, value);
-        if !self.has_classes {
-            let mut policy = Some(after.policy()?);
-            // The old policy is dropped by nobody who holds a lock.
-            let old = self.controller.choose(key, value, selection, |scheduler, now| {
-                keep(after)
-                    .then(|| policy.take().map(|policy| scheduler.switch_policy(now, policy)))
-            })?;
-            return Ok(old.is_some());
-        }
-        let source = after.source()?;
+        let (selection, sharing) = (after.selection(), after.sharing());
+        let (key, value) = &after.spelled(subject, key, value);
+        // The old policies are dropped by nobody who holds a lock; so are new ones that came late.
+        let mut policies = Policies::of(&after, subject)?;
+        let mut old = Vec::new();
+        let mut refused = Ok(());
         let switched = self.controller.choose(key, value, selection, |scheduler, now| {
-            keep(after).then(|| scheduler.switch_policies(now, source))
+            let mut settings = self.settings();
+            if settings.0 != version {
+                return None;
+            }
+            let switched = match (subject, sharing) {
+                (Subject::Sharing, Some(sharing)) => scheduler.switch_sharing(now, sharing),
+                _ => policies.switch(scheduler, now, &mut old),
+            };
+            if let Err(error) = switched {
+                refused = Err(class_failure(error));
+                return None;
+            }
+            *settings = (version + 1, after);
+            Some(())
         })?;
-        switched.transpose().map_err(class_failure).map(|done| done.is_some())
+        refused.map(|()| switched.is_some())
     }
 
     fn settings(&self) -> MutexGuard<'_, (u64, Settings)> {
@@ -193,7 +191,13 @@ impl forebay {
     /// Everything that can be said in numbers, as JSON.
     pub(crate) fn statistics(&self) -> Result<String, Failure> {
         let state = self.controller.snapshot(Detail::Accounts)?;
-        Ok(statistics::text(&state, &self.policy_name(&state)))
+        let settings = self.settings().1.clone();
+        let policy_of = |class: &'_ ClassStats| match settings.choice_of(class.class.0) {
+            Choice::Outside(outside) if class.policy == outside::POLICY => outside.name(),
+            _ => class.policy,
+        };
+        let sharing = settings.sharing.map(|sharing| (sharing.text(settings.device), policy_of));
+        Ok(statistics::text(&state, &self.policy_name(&state), sharing))
     }
 
     pub(crate) fn set_class(
@@ -202,6 +206,10 @@ impl forebay {
         share: Option<&forebay_share>,
     ) -> Result<(), Failure> {
         let share = share.map(class_share).transpose()?;
+        self.controller.check_process()?;
+        if share.is_none() && self.settings().1.classes.contains_key(&class) {
+            self.set(&format!("class.{class}.policy"), COMMON)?;
+        }
         self.adjust(&Adjustment::Class(ClassId(class), share))
     }
 
@@ -258,13 +266,14 @@ impl forebay {
             recorded.map_err(|error| {
                 Failure::new(Failure::from(error).errno(), format_args!("{path}: {error}"))
             })?;
+            match settings.told_classes() {
+                Some(own) => own.iter().try_for_each(|adjustment| {
+                    self.controller.configure(&adjustment.key(), &adjustment.value(), |_, _| ())
+                })?,
+                None => self.controller.configure("parameters", "of its own", |_, _| ())?,
+            }
             if self.settings().0 == version {
-                return match settings.can_be_told() {
-                    true => Ok(()),
-                    false => {
-                        Ok(self.controller.configure("parameters", "of its own", |_, _| ())?)
-                    }
-                };
+                return Ok(());
             }
             // The header may tell of settings that were not in charge any more when it began.
             self.end_record()?;
@@ -278,6 +287,58 @@ impl forebay {
     /// Takes no more requests, for ever, if there is none.
     pub(crate) fn close(&self) -> Result<(), Failure> {
         Ok(self.controller.close()?)
+    }
+}
+
+/// Policies that are to be put in charge.
+enum Policies {
+    /// Of all requests.
+    One(Option<Box<dyn Policy>>),
+    /// Of every class, but of those that have their own.
+    Each(Option<PolicySource>, Own),
+}
+
+/// Classes with the policies of their own.
+type Own = Vec<(u32, Box<dyn Policy>)>;
+
+impl Policies {
+    fn of(settings: &Settings, subject: Subject) -> Result<Self, Failure> {
+        let own = |class| settings.class_policy(class).map(|policy| (class, policy));
+        match subject {
+            Subject::Sharing => Ok(Self::Each(None, Own::new())),
+            Subject::Class(class) => Ok(Self::Each(None, vec![own(class)?])),
+            Subject::Policies if settings.sharing.is_none() => {
+                Ok(Self::One(Some(settings.policy()?)))
+            }
+            Subject::Policies => {
+                let all: Result<Own, Failure> = settings.classes.keys().copied().map(own).collect();
+                Ok(Self::Each(Some(settings.source()?), all?))
+            }
+        }
+    }
+
+    /// Puts them in charge, and those that were into `old`.
+    fn switch(
+        &mut self,
+        scheduler: &mut Scheduler,
+        now: Timestamp,
+        old: &mut Vec<Box<dyn Policy>>,
+    ) -> Result<(), ClassError> {
+        match self {
+            Self::One(policy) => {
+                let policy = policy.take();
+                old.extend(policy.map(|policy| scheduler.switch_policy(now, policy)));
+            }
+            Self::Each(source, own) => {
+                if let Some(source) = source.take() {
+                    old.extend(scheduler.switch_policies(now, source)?);
+                }
+                for (class, policy) in own.drain(..) {
+                    old.push(scheduler.switch_class_policy(now, ClassId(class), policy)?);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -343,102 +404,6 @@ fn submission(request: &forebay_request) -> Result<Submission, Failure> {
     })
 }
 
-fn read_settings(options: &forebay_options, policy: &str) -> Result<Settings, Failure> {
-    let limits = Limits {
-        run_bytes_max: Bytes(within("run_bytes_max", options.run_bytes_max, 4 << 10, 1 << 30)?),
-        run_requests_max: within("run_requests_max", options.run_requests_max.into(), 1, 65_536)?
-            as u32,
-        batch_bytes_max: Bytes(within(
-            "batch_bytes_max",
-            options.batch_bytes_max,
-            4 << 10,
-            4 << 30,
-        )?),
-        wait_max: Nanos(within("wait_ns", options.wait_ns, 0, SECOND)?),
-    };
-    let aioli = AioliSettings::default();
-    // A quantum beyond the largest run means the same as that run.
-    let quantum_bytes = aioli.quantum_bytes.min(limits.run_bytes_max);
-    let quantum_bytes_min = aioli.quantum_bytes_min.min(quantum_bytes);
-    let parameters = PolicySettings {
-        aioli: AioliSettings { quantum_bytes, quantum_bytes_min, ..aioli },
-        ..PolicySettings::from(limits)
-    };
-    let settings = Settings { choice: Choice::read(policy)?, device: Storage::Disk, parameters };
-    settings.check()?;
-    Ok(settings)
-}
-
-fn read_options(options: &forebay_options) -> Result<Options, Failure> {
-    let guards = [GuardMode::Overlap, GuardMode::Client, GuardMode::File, GuardMode::None];
-    let queue = within("queue_requests_max", options.queue_requests_max, 1, REQUESTS_MAX)?;
-    let rows = within("account_rows", options.account_rows.into(), 0, 65_536)? as usize;
-    Ok(Options {
-        scheduler: SchedulerOptions {
-            guard: choose("guard", options.guard, &guards)?,
-            large_bytes: (options.large_bytes > 0).then_some(Bytes(options.large_bytes)),
-            bypass: choose("no_bypass", options.no_bypass, &[Bypass::WhenIdle, Bypass::Never])?,
-            queue_requests_max: queue as usize,
-        },
-        depth: within("depth", options.depth, 1, REQUESTS_MAX)? as usize,
-        idle_files_max: within("idle_files_max", options.idle_files_max, 0, REQUESTS_MAX)? as usize,
-        ledger: (rows > 0).then_some(LedgerOptions { classes_max: rows, files_max: rows }),
-    })
-}
-
-fn read_classes(options: &forebay_options) -> Result<Option<ClassOptions>, Failure> {
-    let twins = |idle| -> Result<Discipline, Failure> {
-        let window = within("twins_window_ns", options.twins_window_ns, 1_000, 60 * SECOND)?;
-        let targets = within("twins_targets", options.twins_targets.into(), 1, 65_000)?;
-        Ok(Discipline::Twins(TwinsSettings {
-            window: Nanos(window),
-            targets: targets as u32,
-            shift: 0,
-            start: Timestamp(0),
-            idle,
-        }))
-    };
-    let discipline = match options.sharing {
-        FOREBAY_SHARE_NONE => return Ok(None),
-        FOREBAY_SHARE_SFQ => Discipline::Sfq,
-        FOREBAY_SHARE_DRR => Discipline::Drr,
-        FOREBAY_SHARE_TWINS_STRICT => twins(WindowIdle::Strict)?,
-        FOREBAY_SHARE_TWINS => {
-            let idle = within("twins_idle_ns", options.twins_idle_ns, 0, 60 * SECOND)?;
-            twins(WindowIdle::LendAfter(Nanos(idle)))?
-        }
-        other => return Err(Failure::invalid(format_args!("sharing = {other}: not from 0 to 4"))),
-    };
-    let defaults = ClassOptions::default();
-    Ok(Some(ClassOptions {
-        sharing: SharingSettings { discipline, ..SharingSettings::default() },
-        classes_max: within("classes_max", options.classes_max.into(), 1, 65_000)? as usize,
-        class_requests_max: within(
-            "class_requests_max",
-            options.class_requests_max,
-            1,
-            REQUESTS_MAX,
-        )? as usize,
-        ..defaults
-    }))
-}
-
-fn class_share(share: &forebay_share) -> Result<ClassShare, Failure> {
-    let rate = |per_second, burst| (per_second > 0).then_some(Rate { per_second, burst });
-    let in_group = choose("has_group", share.has_group, &[false, true])?;
-    Ok(ClassShare {
-        share: Share {
-            weight: share.weight,
-            ops: rate(share.requests_per_second, share.requests_burst),
-            bytes: rate(share.bytes_per_second, share.bytes_burst),
-            cost: None,
-            at_limit: choose("at_limit", share.at_limit, &[AtLimit::Borrow, AtLimit::Wait])?,
-        },
-        reservation: share.reserved_per_second,
-        group: in_group.then_some(GroupId(share.group)),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use forebay_trace::{Checker, Event, PolicyChoice, Reader, Setup, Summary};
@@ -448,7 +413,7 @@ mod tests {
 
     fn polled(policy: &str, options: forebay_options) -> Box<forebay> {
         let options = forebay_options { delivery: FOREBAY_DELIVER_POLL, ..options };
-        forebay::create(&options, policy, None).unwrap()
+        forebay::create(&options, policy, "", None).unwrap()
     }
 
     /// Submits what merges partly, of three classes, and carries it out.
@@ -519,6 +484,42 @@ mod tests {
         let reader = Reader::new(&bytes).unwrap();
         assert!(reader.header().clock_base_ns > 0);
         assert_eq!(reader.header().setting("policy"), Some("SJF"));
+    }
+
+    #[test]
+    fn a_trace_tells_how_classes_share_and_which_have_a_policy_of_their_own() {
+        let options = forebay_options { sharing: FOREBAY_SHARE_SFQ, ..default_options() };
+        let options = forebay_options { delivery: FOREBAY_DELIVER_POLL, ..options };
+        let text = "sharing.cost=time device=flash\n class.1.policy=SJF";
+        let on = forebay::create(&options, "aIOLi", text, None).unwrap();
+        on.set("sharing.quantum", "4096").unwrap();
+        let (bytes, checked) = traced(&on, || {
+            work(&on);
+            on.set("sharing.discipline", "drr").unwrap();
+            work(&on);
+            on.set("device", "disk").unwrap();
+            on.set("class.2.policy", "HBRR").unwrap();
+            work(&on);
+            on.set_class(1, None).unwrap();
+            work(&on);
+        });
+        assert_eq!(checked.map(|count| count > 240), Ok(true));
+        let sharing = Summary::read(Reader::new(&bytes).unwrap(), 0).sharing.unwrap();
+        assert!(sharing.contains("discipline=sfq cost_read=65536,0,1048576"), "{sharing}");
+        assert!(sharing.contains("quantum=4096"), "{sharing}");
+        let classes = |on: &forebay| {
+            let text: serde_json::Value = serde_json::from_str(&on.statistics().unwrap()).unwrap();
+            let policies = text["classes"].as_array().unwrap().iter();
+            let policies: Vec<String> =
+                policies.map(|class| class["policy"].as_str().unwrap().to_owned()).collect();
+            assert_eq!(text["sharing"]["cost_read"]["per_batch"], 512 << 10);
+            policies
+        };
+        assert_eq!(classes(&on), ["aIOLi", "aIOLi", "HBRR", "aIOLi"]);
+        // What changes for all leaves a class its own.
+        on.set("policy", "MLF").unwrap();
+        on.set("run_requests_max", "3").unwrap();
+        assert_eq!(classes(&on), ["MLF", "MLF", "HBRR", "MLF"]);
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //!   abi.rs        the types of forebay.h
 //!   sys.rs        its functions: pointers become values, panics and errors become numbers
 //!   handle.rs     what they do
+//!   options.rs    what it is made with, and shares
 //!   settings.rs   what can be set while a controller works
+//!   sharing.rs    of that, how classes share
 //!   outside.rs    policies from outside
 //! ```
 //!
@@ -16,9 +18,11 @@ mod defaults;
 mod delivery;
 mod failure;
 mod handle;
+mod options;
 mod outside;
 mod pointer;
 mod settings;
+mod sharing;
 mod statistics;
 pub mod sys;
 

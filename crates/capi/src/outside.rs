@@ -15,6 +15,9 @@ pub(crate) use sys::{Library, read_ops};
 /// The symbol of a shared library that has a policy: a `const struct forebay_policy_ops`.
 pub(crate) const SYMBOL: &core::ffi::CStr = c"forebay_policy";
 
+/// What every one of them is called by the scheduler, which knows no names of others.
+pub(crate) const POLICY: &str = "outside";
+
 /// The longest name of a policy, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 31;
 

@@ -1,32 +1,50 @@
 //! The settings that can be changed while a controller works, by key and value.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_controller::{Selection, Storage};
 use forebay_sched::policies::aioli::SynchronousWait;
 use forebay_sched::policies::hbrr::HbrrQuantum;
 use forebay_sched::policies::mlf::MlfGrowth;
+use forebay_sched::sharing::SharingSettings;
 use forebay_sched::{
-    Checked, CheckedSettings, ClassOptions, Policy, PolicyName, PolicySettings, PolicySource,
-    SchedulerOptions, build,
+    Checked, CheckedSettings, ClassError, ClassOptions, Policy, PolicyName, PolicySettings,
+    PolicySource, SchedulerOptions, build,
 };
 use forebay_trace::{Adjustment, PolicyChoice, Setup};
-use forebay_units::{Bytes, Nanos};
+use forebay_units::{Bytes, ClassId, Nanos};
 
 use crate::failure::Failure;
+use crate::options::SECOND;
 use crate::outside::Outside;
+use crate::sharing::{self, Sharing};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
-const SECOND: u64 = 1_000_000_000;
 
-/// Which policy, with which parameters.
+/// Which policy, with which parameters, and how classes share.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) choice: Choice,
-    /// What is behind the service, for policy `auto`.
+    /// What is behind the service, for policy `auto` and for cost `time`.
     pub(crate) device: Storage,
     pub(crate) parameters: PolicySettings,
+    /// `None` without classes.
+    pub(crate) sharing: Option<Sharing>,
+    /// Classes with a policy of their own.
+    pub(crate) classes: BTreeMap<u32, Choice>,
+}
+
+/// What a setting is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// The policy of every class that has none of its own.
+    Policies,
+    /// That of one class.
+    Class(u32),
+    /// How classes share.
+    Sharing,
 }
 
 /// Which policy.
@@ -68,12 +86,37 @@ fn storage(text: &str) -> Result<Storage, Failure> {
     }
 }
 
-type Set = fn(&mut PolicySettings, u64);
-
 /// A parameter: key, smallest and largest value, and where it goes.
-struct Parameter(&'static str, u64, u64, Set);
+pub(crate) struct Parameter<T>(
+    pub(crate) &'static str,
+    pub(crate) u64,
+    pub(crate) u64,
+    pub(crate) fn(&mut T, u64),
+);
 
-const PARAMETERS: &[Parameter] = &[
+impl<T> Parameter<T> {
+    pub(crate) fn set(&self, to: &mut T, value: &str) -> Result<(), Failure> {
+        let Self(key, least, most, set) = self;
+        set(to, number(key, value, *least, *most)?);
+        Ok(())
+    }
+}
+
+/// The class whose policy a key is of: `class.7.policy`.
+pub(crate) fn class_of(key: &str) -> Result<Option<u32>, Failure> {
+    let Some(class) = key.strip_prefix("class.").and_then(|rest| rest.strip_suffix(".policy"))
+    else {
+        return Ok(None);
+    };
+    class.parse().map(Some).map_err(|_| {
+        Failure::invalid(format_args!("{key}: not a class's number, as in class.7.policy"))
+    })
+}
+
+/// A policy of a class's own is taken back by this name.
+pub(crate) const COMMON: &str = "common";
+
+const PARAMETERS: &[Parameter<PolicySettings>] = &[
     Parameter("run_bytes_max", 4 * KIB, GIB, |to, value| to.limits.run_bytes_max = Bytes(value)),
     Parameter("run_requests_max", 1, 65_536, |to, value| to.limits.run_requests_max = value as u32),
     Parameter("batch_bytes_max", 4 * KIB, 4 * GIB, |to, value| {
@@ -109,25 +152,59 @@ const PARAMETERS: &[Parameter] = &[
 ];
 
 impl Settings {
-    /// The same with one setting changed.
-    pub(crate) fn with(&self, key: &str, value: &str) -> Result<Self, Failure> {
+    /// The same with one setting changed, and what that is of.
+    pub(crate) fn with(&self, key: &str, value: &str) -> Result<(Self, Subject), Failure> {
         let mut changed = self.clone();
-        if key == "policy" {
-            changed.choice = Choice::read(value)?;
-        } else if key == "device" {
-            changed.device = storage(value)?;
-        } else {
-            let known = PARAMETERS.iter().find(|parameter| parameter.0 == key);
-            let Parameter(_, least, most, set) = known.ok_or_else(|| unknown(key))?;
-            let number = number(key, value, *least, *most)?;
-            set(&mut changed.parameters, number);
-        }
+        let subject = changed.set(key, value)?;
         changed.check()?;
-        Ok(changed)
+        Ok((changed, subject))
     }
 
-    /// Holds the parameters against each other.
+    /// Changes one setting, whether or not it goes together with the others.
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<Subject, Failure> {
+        if let Some(class) = class_of(key)? {
+            self.sharing.ok_or_else(not_shared)?;
+            match value {
+                COMMON => _ = self.classes.remove(&class),
+                _ => _ = self.classes.insert(class, Choice::read(value)?),
+            }
+            return Ok(Subject::Class(class));
+        }
+        if sharing::keys().any(|known| known == key) {
+            let sharing = self.sharing.as_mut().ok_or_else(not_shared)?;
+            sharing.set(key, value, self.device)?;
+            return Ok(Subject::Sharing);
+        }
+        match key {
+            "policy" => self.choice = Choice::read(value)?,
+            "device" => {
+                self.device = storage(value)?;
+                // Policies that are not chosen do not ask for it.
+                if self.sharing.is_some() && !matches!(self.choice, Choice::Auto) {
+                    return Ok(Subject::Sharing);
+                }
+            }
+            _ => {
+                let known = PARAMETERS.iter().find(|parameter| parameter.0 == key);
+                known.ok_or_else(|| unknown(key))?.set(&mut self.parameters, value)?;
+            }
+        }
+        Ok(Subject::Policies)
+    }
+
+    /// Holds them against each other.
     pub(crate) fn check(&self) -> Result<(), Failure> {
+        let (is_auto, own) = (matches!(self.choice, Choice::Auto), self.classes.iter().next());
+        if let (true, Some((class, _))) = (is_auto, own) {
+            return Err(Failure::invalid(format_args!(
+                "policy = auto is of all classes together; have class.{class}.policy = {COMMON} first"
+            )));
+        }
+        if self.classes.values().any(|choice| matches!(choice, Choice::Auto)) {
+            return Err(Failure::invalid(
+                "auto is of all classes together; say policy = auto, or one of the others for a class",
+            ));
+        }
         let (limits, aioli) = (&self.parameters.limits, &self.parameters.aioli);
         let pairs = [
             ("run_bytes_max", limits.run_bytes_max, "batch_bytes_max", limits.batch_bytes_max),
@@ -150,25 +227,48 @@ impl Settings {
 
     /// How a trace spells that these are put in charge, because of a change of `key` to `value`: so
     /// that it can be done again, if there are words for all of it, and else as it was asked for.
-    pub(crate) fn spelled(&self, key: &str, value: &str) -> (String, String) {
-        match self.told().map(Adjustment::Policy) {
+    pub(crate) fn spelled(&self, subject: Subject, key: &str, value: &str) -> (String, String) {
+        let told = match subject {
+            // There are no words for that some classes keep theirs.
+            Subject::Policies if !self.classes.is_empty() => None,
+            Subject::Policies => self.told(&self.choice).map(Adjustment::Policy),
+            Subject::Class(class) => self.told_of(class, self.choice_of(class)),
+            Subject::Sharing => self.sharing().map(Adjustment::Sharing),
+        };
+        match told {
             Some(adjustment) => (adjustment.key(), adjustment.value()),
             None => (key.to_owned(), value.to_owned()),
         }
     }
 
-    /// Whether there are words for all of it in a trace.
-    pub(crate) fn can_be_told(&self) -> bool {
-        self.told().is_some()
+    /// The policies of classes' own, in the words of a trace; `None` if there are not words for all
+    /// of what is in charge.
+    pub(crate) fn told_classes(&self) -> Option<Vec<Adjustment>> {
+        self.told(&self.choice)?;
+        self.classes.iter().map(|(class, choice)| self.told_of(*class, choice)).collect()
     }
 
-    fn told(&self) -> Option<PolicyChoice> {
-        let name = match &self.choice {
+    fn told_of(&self, class: u32, choice: &Choice) -> Option<Adjustment> {
+        Some(Adjustment::ClassPolicy(ClassId(class), self.told(choice)?))
+    }
+
+    fn told(&self, choice: &Choice) -> Option<PolicyChoice> {
+        let name = match choice {
             Choice::Known(name) => *name,
             Choice::Auto => Selection::new(self.device, self.parameters).start(),
             Choice::Outside(_) => return None,
         };
         PolicyChoice::of(name, &self.parameters)
+    }
+
+    /// What a class is ordered by.
+    pub(crate) fn choice_of(&self, class: u32) -> &Choice {
+        self.classes.get(&class).unwrap_or(&self.choice)
+    }
+
+    /// How classes share, if there are any.
+    pub(crate) fn sharing(&self) -> Option<SharingSettings> {
+        self.sharing.map(|sharing| sharing.settings(self.device))
     }
 
     /// What a trace's header says, while the policy of this name is in charge of a scheduler made
@@ -180,6 +280,11 @@ impl Settings {
         classes: Option<ClassOptions>,
     ) -> Vec<(String, String)> {
         let PolicySettings { limits, hbrr, .. } = self.parameters;
+        let sharing = self.sharing();
+        let classes = classes.map(|made_with| ClassOptions {
+            sharing: sharing.unwrap_or(made_with.sharing),
+            ..made_with
+        });
         let known = policy.parse();
         let setup = Setup {
             policy: known.unwrap_or(PolicyName::To),
@@ -212,7 +317,16 @@ impl Settings {
 
     /// A policy so made, with nothing queued.
     pub(crate) fn policy(&self) -> Result<Box<dyn Policy>, Failure> {
-        match &self.choice {
+        self.policy_of(&self.choice)
+    }
+
+    /// That of a class.
+    pub(crate) fn class_policy(&self, class: u32) -> Result<Box<dyn Policy>, Failure> {
+        self.policy_of(self.choice_of(class))
+    }
+
+    fn policy_of(&self, choice: &Choice) -> Result<Box<dyn Policy>, Failure> {
+        match choice {
             Choice::Auto => {
                 let start = Selection::new(self.device, self.parameters).start();
                 Ok(build(start, &self.parameters))
@@ -247,20 +361,27 @@ pub(crate) fn number(key: &str, value: &str, least: u64, most: u64) -> Result<u6
 }
 
 fn unknown(key: &str) -> Failure {
-    let keys: Vec<&str> = PARAMETERS.iter().map(|parameter| parameter.0).collect();
+    let parameters = PARAMETERS.iter().map(|parameter| parameter.0);
+    let keys: Vec<&str> = parameters.chain(sharing::keys()).collect();
     Failure::invalid(format_args!(
-        "{key}: no such setting; one of policy, device, depth, {}",
+        "{key}: no such setting; one of policy, device, depth, class.NUMBER.policy, {}",
         keys.join(", ")
     ))
+}
+
+fn not_shared() -> Failure {
+    Failure::invalid(ClassError::NoSharing)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sharing::{Turns, Windows};
 
     fn settings() -> Settings {
         let choice = Choice::Known(PolicyName::To);
-        Settings { choice, device: Storage::Disk, parameters: PolicySettings::default() }
+        let (device, parameters) = (Storage::Disk, PolicySettings::default());
+        Settings { choice, device, parameters, sharing: None, classes: BTreeMap::new() }
     }
 
     #[test]
@@ -291,13 +412,31 @@ mod tests {
     #[test]
     fn a_failure_names_key_value_and_remedy() {
         let message = |key, value| format!("{:?}", settings().with(key, value).err().unwrap());
-        assert!(
-            message("depht", "1").contains("depht: no such setting; one of policy, device, depth")
-        );
+        let unknown = message("depht", "1");
+        assert!(unknown.contains("depht: no such setting; one of policy, device, depth"));
+        assert!(unknown.contains("class.NUMBER.policy") && unknown.contains("sharing.quantum"));
         assert!(message("wait_ns", "-1").contains("wait_ns = -1: not a whole number from 0 to"));
         assert!(message("policy", "fifo").contains("policy = fifo: unknown policy; one of TO"));
         assert!(message("policy", "fifo").contains("or auto, or the path"));
         assert!(message("device", "tape").contains("device = tape: not disk or flash"));
         assert!(message("run_bytes_max", "8388608").contains("change batch_bytes_max first"));
+        assert!(message("sharing.cost", "time").contains("does not share"));
+        assert!(message("class.7.policy", "SJF").contains("does not share"));
+        assert!(message("class.x.policy", "SJF").contains("class.x.policy: not a class's number"));
+    }
+
+    #[test]
+    fn auto_is_of_all_classes_together() {
+        let shared =
+            Settings { sharing: Some(Sharing::new(Turns::Drr, Windows::Strict)), ..settings() };
+        let message = |settings: &Settings, key, value| {
+            format!("{:?}", settings.with(key, value).err().unwrap())
+        };
+        assert!(message(&shared, "class.7.policy", "auto").contains("say policy = auto"));
+        let (own, subject) = shared.with("class.7.policy", "SJF").unwrap();
+        assert_eq!(subject, Subject::Class(7));
+        assert!(message(&own, "policy", "auto").contains("class.7.policy = common first"));
+        let (none, _) = own.with("class.7.policy", "common").unwrap();
+        assert!(none.with("policy", "auto").is_ok());
     }
 }

@@ -42,7 +42,12 @@ fn fault(of: &Snapshot) -> Option<String> {
 
 /// Everything: counters, classes, accounts by class and file if they are kept, and why the policy is
 /// what it is if it is chosen.
-pub(crate) fn text(of: &Snapshot, policy: &str) -> String {
+/// `sharing` is how classes share, if there are any, and by which policy each is ordered.
+pub(crate) fn text<'a>(
+    of: &'a Snapshot,
+    policy: &str,
+    sharing: Option<(Value, impl Fn(&'a ClassStats) -> &'a str)>,
+) -> String {
     let counters = counters(of);
     let mut all = json!({
         "policy": policy,
@@ -69,8 +74,9 @@ pub(crate) fn text(of: &Snapshot, policy: &str) -> String {
     if let Some(why) = &of.why {
         all["selection"] = selection(why, of.taken);
     }
-    if !of.classes.is_empty() {
-        all["classes"] = of.classes.iter().map(class).collect();
+    if let Some((sharing, policy_of)) = sharing {
+        all["sharing"] = sharing;
+        all["classes"] = of.classes.iter().map(|of| class(of, policy_of(of))).collect();
     }
     if let Some(accounts) = &of.accounts {
         let class = |row: &Ranked<_>| class_account(&row.account, of.taken);
@@ -126,10 +132,10 @@ fn rows<V>(rows: &[Ranked<V>], value: impl Fn(&Ranked<V>) -> Value) -> Value {
     rows.iter().map(with_key).collect()
 }
 
-fn class(of: &ClassStats) -> Value {
+fn class(of: &ClassStats, policy: &str) -> Value {
     json!({
         "class": of.class.0,
-        "policy": of.policy,
+        "policy": policy,
         "weight": of.share.share.weight,
         "requests_ready_now": of.ready,
         "requests_blocked_now": of.blocked,

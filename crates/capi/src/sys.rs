@@ -87,7 +87,12 @@ pub unsafe extern "C" fn forebay_create(
         };
         // SAFETY: a C string, as the caller vouches.
         let policy = unsafe { text("policy", options.policy) }?;
-        let made = forebay::create(&options, policy, CallBacks::of(&options)?)?;
+        let settings = match options.settings.is_null() {
+            true => "",
+            // SAFETY: as above.
+            false => unsafe { text("settings", options.settings) }?,
+        };
+        let made = forebay::create(&options, policy, settings, CallBacks::of(&options)?)?;
         // SAFETY: not null, good for writing as the caller vouches.
         unsafe { controller.write(Box::into_raw(made)) };
         Ok(0)
@@ -328,8 +333,9 @@ pub unsafe extern "C" fn forebay_take_back(
     })
 }
 
-/// Changes a setting while the controller works: `policy` (a name, or a path with a slash), `device`
-/// (`disk` or `flash`, for policy `auto`), `depth`, or a parameter; forebay(3) lists them.
+/// Changes a setting while the controller works: `policy` (a name, or a path with a slash), that of a
+/// class (`class.7.policy`), `device` (`disk` or `flash`, for policy `auto` and cost `time`), `depth`,
+/// how classes share, or a parameter; forebay(3) lists them. After a failure nothing has changed.
 ///
 /// # Safety
 /// `controller` is null or valid; `key` and `value` are null or C strings.

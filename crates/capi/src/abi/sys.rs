@@ -217,6 +217,10 @@ pub struct forebay_options {
     pub twins_targets: u32,
     /// Rows of the accounts by class and of those by file, 0 to 65536; 0 keeps none. Default: 0.
     pub account_rows: u32,
+    /// Further settings, which hold over the fields above: `KEY=VALUE` with spaces or line ends
+    /// between, as `forebay_set` has them, such as "sharing.cost=time class.7.policy=SJF". Default:
+    /// NULL for none.
+    pub settings: *const c_char,
 }
 
 /// The share of a class, or of a group of classes. `forebay_share_init` fills in the defaults: weight
@@ -238,12 +242,17 @@ pub struct forebay_share {
     pub bytes_per_second: u64,
     /// See above.
     pub bytes_burst: u64,
-    /// Bytes a second that the class gets before weights are looked at; 0 for none. Not for groups.
+    /// Cost a second (bytes, unless `sharing.cost` was set) that the class gets before weights are
+    /// looked at; 0 for none. Not for groups.
     pub reserved_per_second: u64,
     /// The group of the class; looked at if `has_group` is 1. Not for groups.
     pub group: u32,
     /// 1 if the class is in a group.
     pub has_group: u32,
+    /// Most cost a second, and how much at once after a pause; 0 a second for no limit.
+    pub cost_per_second: u64,
+    /// See above.
+    pub cost_burst: u64,
 }
 
 /// The state of a controller; all numbers count from its creation, or are gauges where it says so.

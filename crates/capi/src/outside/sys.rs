@@ -7,7 +7,7 @@ use std::sync::Arc;
 use forebay_sched::{Accepted, Policy, RequestId, Requests, Selection};
 use forebay_units::{Bytes, FileIndex, Timestamp};
 
-use super::{NAME_BYTES_MAX, Outside, SYMBOL};
+use super::{NAME_BYTES_MAX, Outside, POLICY, SYMBOL};
 use crate::abi::{
     FOREBAY_POLICY_VERSION, FOREBAY_SELECT_BATCH, FOREBAY_SELECT_IDLE, FOREBAY_SELECT_WAIT,
     forebay_policy_ops, forebay_policy_request,
@@ -169,7 +169,7 @@ const NEEDED: &str = "checked when it was read";
 
 impl Policy for OutsidePolicy {
     fn name(&self) -> &'static str {
-        "outside"
+        POLICY
     }
 
     fn add(&mut self, now: Timestamp, _: &Requests<'_>, request: &Accepted) {

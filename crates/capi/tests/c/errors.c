@@ -1,7 +1,11 @@
-/* Every documented error, as a program meets it; and every way of delivery, one thread at a time. */
+/* Every documented error, as a program meets it; and every way of delivery, one thread at a time where
+ * one is enough. */
 #include <errno.h>
 #include <forebay.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -90,7 +94,9 @@ static void null_and_size(void)
     CHECK(forebay_create(&newer.known, &controller) == 0);
     CHECK(forebay_destroy(controller) == 0);
     newer.unknown = 1;
-    CHECK(forebay_create(&newer.known, &controller) == -E2BIG);
+    controller = NULL;
+    CHECK(forebay_create(&newer.known, &controller) == -E2BIG && controller == NULL);
+    CHECK(strstr(forebay_message(), "does not know") != NULL);
     /* No version had less than the first one, and half a pointer is none. */
     for (size_t size = 0; size < 64; size++) {
         CHECK(forebay_options_init(&options, sizeof options) == 0);
@@ -99,6 +105,8 @@ static void null_and_size(void)
         CHECK(forebay_options_init(&options, size) == -EINVAL);
     }
     CHECK(forebay_destroy(NULL) == 0);
+    /* Without options all are the defaults: then every request is waited for. */
+    CHECK(forebay_create(NULL, &controller) == 0 && forebay_destroy(controller) == 0);
 
     struct forebay_request asked = request(1, FOREBAY_READ, 0);
     struct forebay_counters counters;
@@ -112,12 +120,25 @@ static void null_and_size(void)
     CHECK(forebay_read_counters(NULL, &counters, sizeof counters) == -EINVAL);
     CHECK(forebay_statistics(NULL, NULL, 0) == -EINVAL && forebay_record(NULL, "x", 1) == -EINVAL);
     CHECK(forebay_end_record(NULL, NULL, NULL) == -EINVAL && forebay_file_of_name(NULL, NULL) == -EINVAL);
+    CHECK(forebay_file_of_name("a", NULL) == -EINVAL && strstr(forebay_message(), "file = NULL"));
     controller = make(NULL);
     CHECK(forebay_submit(controller, NULL, NULL) == -EINVAL);
+    /* What is not of this delivery. */
+    CHECK(forebay_descriptor(controller) == -EINVAL);
+    struct forebay_batch batch;
+    struct forebay_turn turn;
+    CHECK(forebay_poll(controller, &batch, &turn, 1) == -EINVAL);
     CHECK(forebay_set(controller, NULL, "1") == -EINVAL && forebay_set(controller, "depth", NULL) == -EINVAL);
     CHECK(forebay_read_counters(controller, NULL, sizeof counters) == -EINVAL);
+    CHECK(forebay_read_counters(controller, &counters, sizeof counters - 1) == -EINVAL);
+    CHECK(strstr(forebay_message(), "pass sizeof *counters") != NULL);
+    struct { struct forebay_counters known; uint64_t unknown; } more_counters;
+    more_counters.unknown = 7;
+    CHECK(forebay_read_counters(controller, &more_counters.known, sizeof more_counters) == 0);
+    CHECK(more_counters.known.size == sizeof more_counters && more_counters.unknown == 0);
     CHECK(forebay_statistics(controller, NULL, 10) == -EINVAL);
     CHECK(forebay_record(controller, NULL, 1 << 20) == -EINVAL);
+    CHECK(forebay_record(controller, "x", (1 << 30) + 1) == -EINVAL && strstr(forebay_message(), "memory = 1073741825"));
     CHECK(forebay_use_policy(controller, NULL, NULL) == -EINVAL);
     CHECK(forebay_destroy(controller) == 0);
 }
@@ -142,17 +163,47 @@ static void bad_options(void)
     REFUSED(guard, 4, "guard = 4: not from 0 to 3")
     REFUSED(depth, 0, "depth = 0: not from 1 to 16777216")
     REFUSED(queue_requests_max, 1ull << 40, "queue_requests_max = 1099511627776")
+    REFUSED(queue_requests_max, 0, "queue_requests_max = 0: not from 1")
+    REFUSED(depth, (1 << 24) + 1, "depth = 16777217")
+    REFUSED(no_bypass, 2, "no_bypass = 2: not from 0 to 1")
+    REFUSED(run_requests_max, 0, "run_requests_max = 0: not from 1 to 65536")
+    REFUSED(run_requests_max, 65537, "run_requests_max = 65537")
+    REFUSED(run_bytes_max, 4095, "run_bytes_max = 4095: not from 4096")
     REFUSED(run_bytes_max, 8 << 20, "batch_bytes_max first")
+    REFUSED(batch_bytes_max, (4ull << 30) + 1, "batch_bytes_max = 4294967297")
     REFUSED(wait_ns, 1ull << 40, "wait_ns")
+    REFUSED(idle_files_max, 1ull << 40, "idle_files_max")
     REFUSED(sharing, 9, "sharing = 9")
+    REFUSED(settings, "depth", "settings: depth: not KEY=VALUE")
+    REFUSED(settings, "depth=4 dpeth=1", "dpeth: no such setting; one of policy, device, depth")
+    REFUSED(settings, "depth=0", "depth = 0: not a whole number from 1")
+    REFUSED(settings, "policy=fifo", "policy = fifo: unknown policy")
+    REFUSED(settings, "run_bytes_max=8388608", "batch_bytes_max first")
+    REFUSED(settings, "\xff", "settings: not UTF-8")
+    REFUSED(settings, "sharing.cost=time", "does not share")
+    REFUSED(settings, "class.7.policy=SJF", "does not share")
     good.sharing = FOREBAY_SHARE_TWINS;
+    REFUSED(twins_window_ns, 999, "twins_window_ns = 999: not from 1000 to 60000000000")
     REFUSED(twins_idle_ns, 60000000001, "twins_idle_ns = 60000000001: not from 0 to 60000000000")
+    REFUSED(twins_targets, 0, "twins_targets = 0: not from 1")
+    good.sharing = FOREBAY_SHARE_SFQ;
+    REFUSED(classes_max, 0, "classes_max = 0: not from 1 to 65000")
+    REFUSED(classes_max, 65001, "classes_max = 65001")
+    REFUSED(class_requests_max, 0, "class_requests_max = 0: not from 1")
+    REFUSED(settings, "class.x.policy=SJF", "class.x.policy: not a class's number")
+    REFUSED(settings, "class.7.policy=fifo", "policy = fifo")
+    REFUSED(settings, "policy=auto class.7.policy=SJF", "class.7.policy = common first")
     good.sharing = FOREBAY_SHARE_NONE;
     REFUSED(account_rows, 1u << 20, "account_rows")
     bad = good;
     bad.policy = "/nonexistent/policy.so";
     CHECK(forebay_create(&bad, &controller) == -ELIBACC);
     CHECK(strstr(forebay_message(), "/nonexistent/policy.so") != NULL);
+}
+
+static void on_back(const struct forebay_turn *turn, void *user)
+{
+    *(struct forebay_turn *)user = *turn;
 }
 
 static void ranges_and_tickets(void)
@@ -183,6 +234,7 @@ static void ranges_and_tickets(void)
     CHECK(forebay_submit(controller, &asked, &second) == 0);
     CHECK(forebay_complete(controller, second, 8) == -EBUSY);
     CHECK(forebay_cancel(controller, first) == -EBUSY);
+    CHECK(forebay_wait(controller, first, 0) == -EINVAL);
     CHECK(forebay_submit(other, &asked, &foreign) == 0);
     CHECK(forebay_complete(controller, foreign, 8) == -ENOENT && forebay_cancel(controller, foreign) == -ENOENT);
     CHECK(forebay_complete(controller, 0, 8) == -ENOENT && forebay_complete(controller, UINT64_MAX, 8) == -ENOENT);
@@ -196,7 +248,11 @@ static void ranges_and_tickets(void)
     CHECK(forebay_complete(controller, first, -EIO) == 0);
     CHECK(forebay_complete(controller, first, 8) == -ENOENT);
     CHECK(seen_count == 3 && seen[2].id == 3);
-    CHECK(forebay_take_back(controller, NULL, NULL) == 1);
+    struct forebay_turn back = { 0 };
+    CHECK(forebay_take_back(controller, on_back, &back) == 1 && back.id == 4);
+    CHECK(forebay_complete(controller, back.ticket, 8) == -ENOENT && forebay_cancel(controller, back.ticket) == -ENOENT);
+    CHECK(forebay_take_back(controller, NULL, NULL) == 0);
+    CHECK(forebay_cancel(controller, 0) == -ENOENT && forebay_wait(controller, UINT64_MAX, 0) == -ENOENT);
     CHECK(forebay_complete(controller, seen[2].ticket, 8) == 0);
     CHECK(forebay_complete(other, foreign, 8) == 0);
 
@@ -286,6 +342,73 @@ static void waiting(void)
     CHECK(forebay_complete(controller, second, 4096) == 0 && forebay_destroy(controller) == 0);
 }
 
+static struct forebay *of_waiter;
+static _Atomic uint64_t waits_for;
+static _Atomic int waited;
+
+static void *waiter(void *unused)
+{
+    waited = forebay_wait(of_waiter, waits_for, -1);
+    return unused;
+}
+
+/* Who waits is told that the request was cancelled, or taken back. */
+static void waiting_in_vain(void)
+{
+    struct forebay_options options;
+    struct forebay_request asked = request(1, FOREBAY_WRITE, 0);
+    uint64_t first, second;
+    int told[2] = { 0, 0 };
+    asked.flags = FOREBAY_WAIT;
+    forebay_options_init(&options, sizeof options);
+    CHECK(forebay_create(&options, &of_waiter) == 0);
+    CHECK(forebay_submit(of_waiter, &asked, &first) == 0);
+    /* Whoever comes too late to wait finds no such request; so until both were in time. */
+    for (int round = 0; !(told[0] && told[1]); round++) {
+        CHECK(round < 10000);
+        pthread_t thread;
+        CHECK(forebay_submit(of_waiter, &asked, &second) == 0);
+        waits_for = second;
+        CHECK(pthread_create(&thread, NULL, waiter, NULL) == 0);
+        CHECK(forebay_wait(of_waiter, second, 100000) == -ETIMEDOUT);
+        if (round % 2)
+            CHECK(forebay_cancel(of_waiter, second) == 0);
+        else
+            CHECK(forebay_take_back(of_waiter, NULL, NULL) == 1);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(waited == -ECANCELED || waited == -ENOENT);
+        told[round % 2] |= waited == -ECANCELED;
+    }
+    CHECK(forebay_complete(of_waiter, first, 4096) == 0 && forebay_destroy(of_waiter) == 0);
+}
+
+static void *drainer(void *of)
+{
+    CHECK(forebay_drain(of, -1) == 0);
+    return of;
+}
+
+/* While it is drained it takes nothing, and afterwards it does. */
+static void draining(void)
+{
+    struct forebay *controller = make(shallow);
+    struct forebay_request asked = request(1, FOREBAY_READ, 0);
+    pthread_t thread;
+    int error;
+    CHECK(forebay_submit(controller, &asked, NULL) == 0 && seen_count == 1);
+    CHECK(pthread_create(&thread, NULL, drainer, controller) == 0);
+    while ((error = forebay_submit(controller, &asked, NULL)) != -ESHUTDOWN) {
+        CHECK(error == 0 || error == -EAGAIN);
+        sched_yield();
+    }
+    for (unsigned i = 0; i < seen_count; i++)
+        CHECK(forebay_complete(controller, seen[i].ticket, 4096) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    seen_count = 0;
+    CHECK(forebay_submit(controller, &asked, NULL) == 0 && seen_count == 1);
+    CHECK(forebay_complete(controller, seen[0].ticket, 4096) == 0 && forebay_destroy(controller) == 0);
+}
+
 static void settings_and_classes(void)
 {
     struct forebay *controller = make(NULL);
@@ -346,6 +469,162 @@ static void settings_and_classes(void)
     CHECK(forebay_set_class(controller, 1, NULL) == 0 && forebay_destroy(controller) == 0);
 }
 
+static void two_classes(struct forebay_options *options)
+{
+    options->sharing = FOREBAY_SHARE_SFQ;
+    options->classes_max = 2;
+    options->class_requests_max = 1;
+    options->depth = 1;
+}
+
+static void shares(void)
+{
+    struct forebay *controller = make(NULL);
+    struct forebay_share good, bad;
+    struct { struct forebay_share known; uint64_t unknown; } newer;
+    CHECK(forebay_share_init(NULL, sizeof good) == -EINVAL && forebay_share_init(&good, 8) == -EINVAL);
+    CHECK(forebay_share_init(&good, sizeof good) == 0);
+    CHECK(forebay_set_group(controller, 1, &good) == -EINVAL && strstr(forebay_message(), "does not share"));
+    CHECK(forebay_set_class(controller, 1, NULL) == -EINVAL);
+    CHECK(forebay_destroy(controller) == 0);
+
+    controller = make(two_classes);
+#define NOT_A_SHARE(field, value, text)                             \
+    bad = good;                                                     \
+    bad.field = value;                                              \
+    CHECK(forebay_set_class(controller, 1, &bad) == -EINVAL);       \
+    CHECK(strstr(forebay_message(), text) != NULL);
+    NOT_A_SHARE(size, 3, "share: size = 3")
+    NOT_A_SHARE(weight, 0, "weight 0 is not in 1 to 1000000")
+    NOT_A_SHARE(weight, 1000001, "weight 1000001")
+    NOT_A_SHARE(at_limit, 2, "at_limit = 2: not from 0 to 1")
+    NOT_A_SHARE(has_group, 2, "has_group = 2: not from 0 to 1")
+    NOT_A_SHARE(requests_per_second, 1ull << 60, "limit 1152921504606846976")
+    NOT_A_SHARE(bytes_per_second, 1ull << 60, "limit 1152921504606846976")
+    NOT_A_SHARE(cost_per_second, 1ull << 60, "limit 1152921504606846976")
+    NOT_A_SHARE(reserved_per_second, 1ull << 60, "reservation 1152921504606846976")
+    good.requests_per_second = good.bytes_per_second = good.cost_per_second = 1000;
+    NOT_A_SHARE(requests_burst, 1ull << 60, "burst 1152921504606846976")
+    NOT_A_SHARE(bytes_burst, 1ull << 60, "burst 1152921504606846976")
+    NOT_A_SHARE(cost_burst, 1ull << 60, "burst 1152921504606846976")
+    NOT_A_SHARE(reserved_per_second, 1001, "reservation 1001 is above the limit of 1000 by cost")
+    good.requests_per_second = good.bytes_per_second = good.cost_per_second = 0;
+    /* A program of a later version. */
+    memset(&newer, 0, sizeof newer);
+    CHECK(forebay_share_init(&newer.known, sizeof newer) == 0 && newer.known.size == sizeof newer);
+    CHECK(forebay_set_class(controller, 1, &newer.known) == 0);
+    newer.unknown = 1;
+    CHECK(forebay_set_class(controller, 1, &newer.known) == -E2BIG);
+    CHECK(forebay_set_group(controller, 1, &newer.known) == -E2BIG);
+    bad = good;
+    bad.reserved_per_second = 1;
+    CHECK(forebay_set_group(controller, 1, &bad) == -EINVAL && strstr(forebay_message(), "not for groups"));
+
+    /* No more places than there are; those without one have a share together. */
+    CHECK(forebay_set_class(controller, 2, &good) == 0);
+    CHECK(forebay_set_class(controller, 3, &good) == -EINVAL);
+    CHECK(strstr(forebay_message(), "all 2 classes are configured or busy") != NULL);
+    CHECK(forebay_set(controller, "class.3.policy", "SJF") == -EINVAL);
+    CHECK(strstr(forebay_message(), "all 2 classes are configured or busy") != NULL);
+    CHECK(forebay_set_class(controller, UINT32_MAX, &good) == 0);
+    CHECK(forebay_set_class(controller, 2, NULL) == 0 && forebay_set_class(controller, 3, &good) == 0);
+    CHECK(forebay_set_class(controller, 77, NULL) == 0 && forebay_set_group(controller, 77, NULL) == 0);
+
+    /* A class has as many waiting as it may; others may go on. */
+    struct forebay_request asked = request(1, FOREBAY_READ, 0);
+    asked.class_id = 1;
+    CHECK(forebay_submit(controller, &asked, NULL) == 0 && forebay_submit(controller, &asked, NULL) == 0);
+    CHECK(forebay_submit(controller, &asked, NULL) == -EAGAIN);
+    asked.class_id = 3;
+    CHECK(forebay_submit(controller, &asked, NULL) == 0);
+    for (unsigned i = 0; i < 3; i++)
+        CHECK(seen_count == i + 1 && forebay_complete(controller, seen[i].ticket, 4096) == 0);
+    CHECK(forebay_destroy(controller) == 0);
+}
+
+static int says(struct forebay *controller, const char *what)
+{
+    static char text[65536];
+    CHECK(forebay_statistics(controller, text, sizeof text) < (int)sizeof text);
+    return strstr(text, what) != NULL;
+}
+
+/* How classes share, and by which policies they are ordered: at the start, and while it works. */
+static void sharing_by_key(void)
+{
+    struct forebay_options options;
+    struct forebay *controller;
+    forebay_options_init(&options, sizeof options);
+    options.on_batch = on_batch;
+    options.user = &seen_count;
+    options.sharing = FOREBAY_SHARE_SFQ;
+    options.depth = 1;
+    options.settings = "sharing.cost=time device=flash\n\tclass.7.policy=SJF depth=2 ";
+    CHECK(forebay_create(&options, &controller) == 0);
+    CHECK(says(controller, "\"cost_read\":{\"per_batch\":65536,\"per_mib\":1048576,\"per_request\":0}"));
+    CHECK(says(controller, "\"discipline\":\"sfq\"") && says(controller, "\"policy\":\"SJF\""));
+    seen_count = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        struct forebay_request asked = request(i, FOREBAY_READ, 1 << (14 + i));
+        asked.class_id = 7;
+        CHECK(forebay_submit(controller, &asked, NULL) == 0);
+    }
+    CHECK(seen_count == 2);
+
+    static const char *const all[][3] = {
+        { "sharing.discipline", "drr", "\"discipline\":\"drr\"" },
+        { "sharing.discipline", "twins", "\"discipline\":\"twins\"" },
+        { "sharing.windows", "strict", "\"windows\":\"strict\"" },
+        { "sharing.twins_window_ns", "2000000", "\"discipline\":\"twins\"" },
+        { "sharing.twins_targets", "3", "\"discipline\":\"twins\"" },
+        { "sharing.twins_shift", "1", "\"discipline\":\"twins\"" },
+        { "sharing.twins_idle_ns", "5000", "\"discipline\":\"twins\"" },
+        { "sharing.windows", "work-conserving", "\"windows\":\"work-conserving\"" },
+        { "sharing.discipline", "sw", "\"discipline\":\"sw\"" },
+        { "sharing.sw_window_ns", "1000000", "\"discipline\":\"sw\"" },
+        { "sharing.discipline", "SFQ", "\"discipline\":\"sfq\"" },
+        { "sharing.cost", "requests", "\"quantum\":64" },
+        { "sharing.cost_write", "10,20,30", "\"cost_write\":{\"per_batch\":10,\"per_mib\":30,\"per_request\":20}" },
+        { "sharing.quantum", "100000", "\"quantum\":100000" },
+        { "sharing.lend_below", "4", "\"lend_below\":4" },
+        { "sharing.capacity", "1000000", "\"capacity\":1000000" },
+        { "sharing.capacity", "0", "\"capacity\":null" },
+        { "device", "disk", "\"quantum\":100000" },
+        { "class.7.policy", "HBRR", "\"policy\":\"HBRR\"" },
+        { "policy", "aIOLi", "\"policy\":\"HBRR\"" },
+        { "hbrr.quantum_ranges", "2", "\"policy\":\"HBRR\"" },
+    };
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
+        CHECK(forebay_set(controller, all[i][0], all[i][1]) == 0);
+        CHECK(says(controller, all[i][2]));
+    }
+    CHECK(forebay_set(controller, "sharing.discipline", "none") == -EINVAL);
+    CHECK(strstr(forebay_message(), "classes are there as long as the controller is") != NULL);
+    CHECK(forebay_set(controller, "sharing.cost_read", "1,2") == -EINVAL);
+    CHECK(forebay_set(controller, "sharing.lend_below", "0") == -EINVAL && forebay_set(controller, "sharing.twins_targets", "0") == -EINVAL);
+    CHECK(forebay_set(controller, "class.7.policy", "auto") == -EINVAL);
+    CHECK(forebay_set(controller, "policy", "auto") == -EINVAL && strstr(forebay_message(), "class.7.policy = common"));
+    CHECK(says(controller, "\"policy\":\"HBRR\"") && says(controller, "\"quantum\":100000"));
+    CHECK(forebay_set_class(controller, 7, NULL) == 0 && !says(controller, "\"policy\":\"HBRR\""));
+    CHECK(forebay_set(controller, "policy", "auto") == 0 && forebay_set(controller, "sharing.cost", "time") == 0);
+    CHECK(says(controller, "\"per_batch\":524288") && says(controller, "\"selection\":{"));
+    CHECK(forebay_set(controller, "device", "flash") == 0 && says(controller, "\"per_batch\":65536"));
+    for (unsigned i = 0; i < 3; i++)
+        CHECK(seen_count > i && forebay_complete(controller, seen[i].ticket, 4096) == 0);
+    CHECK(forebay_destroy(controller) == 0);
+
+    /* What comes after the start alone fails as a whole. */
+    options.settings = "class.7.policy=SJF class.8.policy=MLF";
+    options.classes_max = 1;
+    controller = NULL;
+    CHECK(forebay_create(&options, &controller) == -EINVAL && controller == NULL);
+    CHECK(strstr(forebay_message(), "all 1 classes") != NULL);
+    controller = make(NULL);
+    CHECK(forebay_set(controller, "sharing.discipline", "drr") == -EINVAL);
+    CHECK(forebay_set(controller, "class.1.policy", "SJF") == -EINVAL && strstr(forebay_message(), "does not share"));
+    CHECK(forebay_destroy(controller) == 0);
+}
+
 /* Which policy is in charge while it is chosen, with and without classes, and why. */
 static void a_chosen_policy(uint32_t sharing)
 {
@@ -389,7 +668,11 @@ int main(void)
     reentry();
     polling();
     waiting();
+    waiting_in_vain();
+    draining();
     settings_and_classes();
+    shares();
+    sharing_by_key();
     puts("ok");
     return 0;
 }

@@ -1,7 +1,7 @@
 /* Policies from outside: one that is right, and one for every way of being wrong. Whatever they do,
  * every request is dispatched exactly once.
  *
- *   policies PATH-OF-A-POLICY */
+ *   policies PATH-OF-A-POLICY PATH-OF-A-LIBRARY-WITHOUT-ONE */
 #include <errno.h>
 #include <forebay.h>
 #include <stdint.h>
@@ -87,6 +87,12 @@ static uint64_t drain(void *state, uint64_t *requests, uint64_t capacity)
         requests[i] = policy->held[policy->wrong == UNSORTED ? count - 1 - i : i];
     policy->count = 0;
     return count;
+}
+
+static void *refuse(void *user)
+{
+    (void)user;
+    return NULL;
 }
 
 static uint64_t held_count(void *state)
@@ -175,7 +181,7 @@ static void check_text(struct forebay *controller, const char *policy, const cha
 
 int main(int count, char **arguments)
 {
-    CHECK(count == 2);
+    CHECK(count == 3);
     for (enum wrong wrong = NOTHING; wrong < WAYS; wrong++) {
         for (uint32_t sharing = FOREBAY_SHARE_NONE; sharing <= FOREBAY_SHARE_SFQ; sharing++) {
             struct forebay *controller = make(sharing, NULL);
@@ -189,7 +195,12 @@ int main(int count, char **arguments)
             } else {
                 CHECK(has_failed(controller) == (wrong != NOTHING));
                 check_text(controller, wrong == NOTHING ? "\"policy\":\"latest-first\"" : "\"policy\":\"TO\"",
-                           wrong != NOTHING ? "latest-first" : NULL);
+                           wrong != NOTHING && sharing == FOREBAY_SHARE_NONE ? "latest-first" : NULL);
+                /* It is replaced where it was wrong. */
+                if (sharing != FOREBAY_SHARE_NONE)
+                    check_text(controller,
+                               wrong == NOTHING ? "\"class\":0,\"policy\":\"latest-first\"" : "\"class\":0,\"policy\":\"TO\"",
+                               NULL);
             }
             CHECK(forebay_destroy(controller) == 0);
             CHECK(created > 0 && created == destroyed);
@@ -221,7 +232,17 @@ int main(int count, char **arguments)
     CHECK(forebay_set(controller, "policy", arguments[1]) == 0);
     go(controller, 16);
     CHECK(forebay_set(controller, "policy", "/nonexistent.so") == -ELIBACC);
-    CHECK(forebay_set(controller, "policy", "/lib/x86_64-linux-gnu/libc.so.6") < 0);
+    CHECK(forebay_set(controller, "policy", arguments[2]) == -ELIBBAD);
+    CHECK(strstr(forebay_message(), "has no `forebay_policy`") != NULL);
+    /* Of one class only, which goes on when the others' changes. */
+    CHECK(forebay_set(controller, "policy", "SJF") == 0 && forebay_set(controller, "class.0.policy", arguments[1]) == 0);
+    CHECK(forebay_set(controller, "wait_ns", "1000") == 0);
+    memset(seen, 0, sizeof seen);
+    seen_count = 0;
+    go(controller, 16);
+    CHECK(!has_failed(controller) && order[1] == REQUESTS - 1);
+    check_text(controller, "\"class\":0,\"policy\":\"smallest-first\"", NULL);
+    check_text(controller, "\"policy\":\"SJF\"", NULL);
     CHECK(forebay_destroy(controller) == 0);
 
     struct forebay_policy_ops bad = ops;
@@ -234,6 +255,13 @@ int main(int count, char **arguments)
     CHECK(forebay_use_policy(controller, &bad, NULL) == -EINVAL && strstr(forebay_message(), "select is NULL"));
     bad = ops, bad.name = "";
     CHECK(forebay_use_policy(controller, &bad, NULL) == -EINVAL);
+    bad = ops, bad.name = NULL;
+    CHECK(forebay_use_policy(controller, &bad, NULL) == -EINVAL);
+    bad = ops, bad.name = "a name of more than thirty-one bytes";
+    CHECK(forebay_use_policy(controller, &bad, NULL) == -EINVAL && strstr(forebay_message(), "1 to 31"));
+    bad = ops, bad.create = refuse;
+    CHECK(forebay_use_policy(controller, &bad, NULL) == -ENOMEM && strstr(forebay_message(), "create gave NULL"));
+    check_text(controller, "\"policy\":\"TO-agg\"", NULL);
     CHECK(forebay_destroy(controller) == 0);
     puts("ok");
     return 0;

@@ -62,19 +62,29 @@ fn the_man_page_names_every_function_and_every_setting() {
         let name = line["int ".len()..].split('(').next().unwrap();
         assert!(page.contains(&format!("\"int {name}(")), "forebay.3 lacks {name}");
     }
-    let settings = std::fs::read_to_string(here().join("src/settings.rs")).unwrap();
-    let keys = settings
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Parameter(\"")?.split('"').next());
+    let sources = ["src/settings.rs", "src/sharing.rs"]
+        .map(|source| std::fs::read_to_string(here().join(source)).unwrap());
+    let keys = sources.iter().flat_map(|source| source.lines()).filter_map(|line| {
+        let parameter = line.trim().strip_prefix("Parameter(\"");
+        let word = || line.strip_prefix("const ")?.split_once(": &str = \"sharing.");
+        match (parameter, word()) {
+            (Some(rest), _) => rest.split('"').next().map(str::to_owned),
+            (_, Some((_, rest))) => Some(format!("sharing.{}", rest.split('"').next()?)),
+            _ => None,
+        }
+    });
     let mut count = 0;
     for key in keys {
         assert!(
-            page.contains(&format!(".BR {key} ")) || page.contains(&format!(".BR {key}\n")),
+            page.contains(&format!(".BR {key} "))
+                || page.contains(&format!(".BR {key}\n"))
+                || page.contains(&format!(".B {key}\n"))
+                || page.contains(&format!(" \", \" {key}\n")),
             "forebay.3 lacks {key}"
         );
         count += 1;
     }
-    assert!(count > 10);
+    assert!(count > 25, "{count}");
 }
 
 #[test]

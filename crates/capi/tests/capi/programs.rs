@@ -8,12 +8,17 @@ use crate::build::{STRICT, here, libraries, library_folder, output, run, top};
 
 /// A folder with a C program in it, linked with the shared library.
 fn compile(name: &str) -> (tempfile::TempDir, PathBuf) {
+    compile_against("include", name)
+}
+
+/// As [`compile`], with the header in this folder of the crate.
+fn compile_against(header: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join(name);
     let lib = library_folder(folder.path());
     let mut command = Command::new("gcc");
     command.args(["-std=c11", "-O1", "-g", "-pthread"]).args(STRICT);
-    command.arg("-I").arg(here().join("include")).arg("-o").arg(&program);
+    command.arg("-I").arg(here().join(header)).arg("-o").arg(&program);
     command.arg(here().join("tests/c").join(name).with_extension("c"));
     run(command.arg(format!("-L{}", lib.display())).arg("-lforebay"));
     (folder, program)
@@ -27,11 +32,16 @@ fn with_library(program: &Path) -> Command {
 
 /// Builds an example with its own Makefile.
 fn make(example: &str, output: &Path) {
+    make_against("include", example, output);
+}
+
+/// As [`make`], with the header in this folder of the crate.
+fn make_against(header: &str, example: &str, output: &Path) {
     let lib = library_folder(output);
     let mut command = Command::new("make");
     command.arg("-C").arg(top().join("examples").join(example));
     command.arg(format!("OUTPUT={}", output.display()));
-    command.arg(format!("CPPFLAGS=-I{}", here().join("include").display()));
+    command.arg(format!("CPPFLAGS=-I{}", here().join(header).display()));
     run(command.arg(format!("LDFLAGS=-L{}", lib.display())));
 }
 
@@ -58,7 +68,24 @@ fn policies_from_outside_are_held_to_their_contract() {
     let (folder, program) = compile("policies");
     make("policy", folder.path());
     let mut command = with_library(&program);
-    assert_eq!(run(command.arg(folder.path().join("smallest_first.so"))), "ok\n");
+    command.arg(folder.path().join("smallest_first.so")).arg(libraries().join("libforebay.so"));
+    assert_eq!(run(&mut command), "ok\n");
+}
+
+/// The folder of the first header.
+const FIRST: &str = "tests/c/first";
+
+#[test]
+fn what_was_compiled_against_the_first_header_runs_with_this_library() {
+    for (name, arguments) in [("first", &[][..]), ("storm", &["200"]), ("forks", &[])] {
+        let (_folder, program) = compile_against(FIRST, name);
+        assert_eq!(run(with_library(&program).args(arguments)), "ok\n", "{name}");
+    }
+    let (folder, program) = compile_against(FIRST, "policies");
+    make_against(FIRST, "policy", folder.path());
+    let mut command = with_library(&program);
+    command.arg(folder.path().join("smallest_first.so")).arg(libraries().join("libforebay.so"));
+    assert_eq!(run(&mut command), "ok\n");
 }
 
 #[test]
@@ -151,15 +178,26 @@ const MEMCHECK: [&str; 5] = [
 ];
 
 #[test]
-fn valgrind_finds_nothing_wrong_with_the_library_nor_with_the_example() {
-    let server = Server::start(&MEMCHECK, "aIOLi");
-    assert_eq!(server.client("2", "16"), "ok: 96 requests\n");
-    assert_eq!(server.end()["requests_completed"], 96);
+fn valgrind_finds_nothing_wrong_with_the_library_nor_with_the_examples() {
+    let policies = tempfile::tempdir().unwrap();
+    make("policy", policies.path());
+    let policy = policies.path().join("smallest_first.so");
+    let (policy, library) = (policy.to_str().unwrap(), libraries().join("libforebay.so"));
+    for policy in ["aIOLi", policy] {
+        let server = Server::start(&MEMCHECK, policy);
+        assert_eq!(server.client("2", "16"), "ok: 96 requests\n");
+        assert_eq!(server.end()["requests_completed"], 96);
+    }
     // A forked child cannot give back what its parent's threads hold.
-    for (name, leaks, arguments) in
-        [("errors", "full", &[][..]), ("storm", "full", &["60"]), ("forks", "no", &[])]
-    {
-        let (folder, program) = compile(name);
+    for (name, leaks, arguments) in [
+        ("errors", "full", &[][..]),
+        ("storm", "full", &["60"]),
+        ("policies", "full", &[policy, library.to_str().unwrap()]),
+        ("first", "full", &[]),
+        ("forks", "no", &[]),
+    ] {
+        let header = if name == "first" { FIRST } else { "include" };
+        let (folder, program) = compile_against(header, name);
         let mut command = Command::new(MEMCHECK[0]);
         command.args(&MEMCHECK[1..]).arg(format!("--leak-check={leaks}"));
         command.arg(&program).args(arguments);
