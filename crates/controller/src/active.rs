@@ -4,6 +4,7 @@
 //! stack would grow with every such call. Here the inner call finds out that the loop is running.
 
 use core::cell::RefCell;
+use core::ops::{Deref, DerefMut};
 
 use crate::locked::Kind;
 use crate::operation::Turn;
@@ -18,14 +19,19 @@ struct Loops {
     /// The keys of the controllers whose loops run.
     active: Vec<u64>,
     /// Buffers of loops that are over, for the next ones.
-    spare: Vec<Buffers>,
+    #[expect(clippy::vec_box, reason = "each goes in and out once a request, in one word")]
+    spare: Vec<Box<Buffers>>,
 }
 
+/// What a loop has decided and not done yet.
 #[derive(Debug, Default)]
-struct Buffers {
-    turns: Vec<Turn>,
-    batches: Vec<(Kind, usize)>,
-    woken: Vec<u32>,
+pub(crate) struct Buffers {
+    /// What is to be delivered.
+    pub(crate) turns: Vec<Turn>,
+    /// Of which batches these are, and where among them each ends.
+    pub(crate) batches: Vec<(Kind, usize)>,
+    /// The slots of those whose sleep is over.
+    pub(crate) woken: Vec<u32>,
 }
 
 /// Whether the loop of this controller runs on this thread.
@@ -36,12 +42,8 @@ pub(crate) fn is_active(key: u64) -> bool {
 /// A loop of one controller on this thread, until dropped.
 #[derive(Debug)]
 pub(crate) struct Active {
-    /// What is to be delivered.
-    pub(crate) turns: Vec<Turn>,
-    /// Of which batches these are, and where among them each ends.
-    pub(crate) batches: Vec<(Kind, usize)>,
-    /// The slots of those whose sleep is over.
-    pub(crate) woken: Vec<u32>,
+    /// There until it is dropped.
+    buffers: Option<Box<Buffers>>,
     /// Whether this is the alarm's own thread, which may dispatch for as long as it likes.
     pub(crate) is_alarm: bool,
 }
@@ -58,9 +60,8 @@ impl Active {
             Some(loops.spare.pop().unwrap_or_default())
         };
         // The loops are gone in a thread that is ending, which has no call-back below it.
-        let Buffers { turns, batches, woken } =
-            LOOPS.try_with(enter).unwrap_or_else(|_| Some(Buffers::default()))?;
-        Some(Self { turns, batches, woken, is_alarm: false })
+        let buffers = LOOPS.try_with(enter).unwrap_or_else(|_| Some(Box::default()))?;
+        Some(Self { buffers: Some(buffers), is_alarm: false })
     }
 
     /// How many requests are to be delivered or woken.
@@ -70,17 +71,28 @@ impl Active {
 
     /// The turns since the last batch are one, unless all of them are waited for.
     pub(crate) fn end_batch(&mut self, kind: Kind) {
-        self.batches.push((kind, self.turns.len()));
+        let end = self.turns.len();
+        self.batches.push((kind, end));
+    }
+}
+
+impl Deref for Active {
+    type Target = Buffers;
+
+    fn deref(&self) -> &Buffers {
+        self.buffers.as_ref().expect("it is not dropped")
+    }
+}
+
+impl DerefMut for Active {
+    fn deref_mut(&mut self) -> &mut Buffers {
+        self.buffers.as_mut().expect("it is not dropped")
     }
 }
 
 impl Drop for Active {
     fn drop(&mut self) {
-        let mut buffers = Buffers {
-            turns: core::mem::take(&mut self.turns),
-            batches: core::mem::take(&mut self.batches),
-            woken: core::mem::take(&mut self.woken),
-        };
+        let Some(mut buffers) = self.buffers.take() else { return };
         buffers.turns.clear();
         buffers.batches.clear();
         buffers.woken.clear();

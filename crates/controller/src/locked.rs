@@ -116,6 +116,12 @@ impl Locked {
         self.ticks.now(&shared.clock)
     }
 
+    /// Whether times can be told by the processor's ticks.
+    #[cfg(test)]
+    pub(crate) fn knows_ticks(&self) -> bool {
+        self.ticks.are_known()
+    }
+
     /// Whether somebody has had the lock after the time that [`now`](Self::now) last told the caller.
     pub(crate) fn was_held_after(&self, told: Timestamp) -> bool {
         self.ticks.latest() > told
@@ -123,6 +129,18 @@ impl Locked {
 
     /// Does what threads have left, at most one round of each ring; how much others have submitted.
     pub(crate) fn take_along(&mut self, shared: &Shared, now: Timestamp) -> usize {
+        self.end_left(shared);
+        let count = self.admit_left(shared, now);
+        self.is_sought = count > 0;
+        if self.wanted.is_some() {
+            // What was completed before the statistics were asked for is in them.
+            self.end_left(shared);
+        }
+        count
+    }
+
+    /// Ends what threads have said is over.
+    fn end_left(&mut self, shared: &Shared) {
         for _ in 0..ENTRIES {
             let Some((operation, name)) = shared.ends.first() else { break };
             if let Operation::End(slot, ended, ticks) = operation {
@@ -131,9 +149,6 @@ impl Locked {
             }
             shared.ends.free_first(name);
         }
-        let count = self.admit_left(shared, now);
-        self.is_sought = count > 0;
-        count
     }
 
     /// Admits what others have submitted; how much it was.

@@ -19,8 +19,9 @@
 //! the next call takes it along, and learns from the processor's ticks when it was. So a request that
 //! comes alone costs one turn under the lock, not two. That nothing waits is said under the lock and
 //! read after publishing, so again one of both sides sees the other.
-//! How long such a turn took is not learned, and need not be: that matters once others leave something,
-//! which waits in the queue, and while something waits no loop rests.
+//! How long such a turn took is not learned. So call-backs that became slow while every request came
+//! alone still pass for quick, until a loop attends: that one does not rest before it has learned how
+//! long its turn took, even if it was deposed meanwhile. Who left something to it waits for [`WATCH`].
 
 use core::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -64,6 +65,11 @@ impl Attending<'_> {
     /// Whether others still do.
     fn is_on(&self) -> bool {
         self.number.is_some_and(|number| self.of.has_attendance(number))
+    }
+
+    /// Whether others did at some time, and this loop has not said since that they shall not.
+    fn has_begun(&self) -> bool {
+        self.number.is_some()
     }
 
     /// Others leave everything from now on; whether that is new.
@@ -149,7 +155,7 @@ impl Controller {
                     self.leave_to_alarm(more, if is_quick { WATCH } else { Nanos::ZERO }, active);
                 }
                 self.deliver(active);
-                if !attending.is_on() && shared.may_rest() {
+                if !attending.has_begun() && shared.may_rest() {
                     return Ok(());
                 }
             } else {
@@ -379,5 +385,47 @@ mod tests {
         let published = claim.publish(&Operation::Nothing);
         controller.see_to_followers(&controller.shared.ring, published);
         assert_eq!(dispatched.recv_timeout(Duration::from_secs(30)), Ok(7));
+    }
+
+    /// The call-back returns only when the alarm's thread has carried out what was left meanwhile, so
+    /// after its loop was deposed, and then nothing waits.
+    #[test]
+    fn a_loop_that_was_deposed_learns_how_slow_its_call_back_was() {
+        let (sender, dispatched) = mpsc::channel();
+        let shared_receiver = std::sync::Mutex::new(dispatched);
+        let call_back = move |controller: &Controller, batch: &Batch<'_>| {
+            for turn in batch.turns {
+                controller.complete(turn.ticket, crate::Outcome::Moved(turn.length)).unwrap();
+                match turn.id {
+                    1 => {
+                        let dispatched = shared_receiver.lock().unwrap();
+                        let other = std::thread::scope(|scope| {
+                            let late = Submission::new(2, FILE, Access::Read, Offset(0), Bytes(1));
+                            scope.spawn(move || controller.submit(&late)).join().unwrap().unwrap();
+                            dispatched.recv_timeout(Duration::from_secs(30))
+                        });
+                        assert_eq!(other, Ok(2));
+                    }
+                    id => sender.send(id).unwrap(),
+                }
+            }
+        };
+        const FILE: FileKey = FileKey { high: 0, low: 1 };
+        let policy = build(PolicyName::To, &PolicySettings::default());
+        let delivery = Delivery::CallBack(Box::new(call_back));
+        let controller = Controller::new(&Options::default(), policy, delivery).unwrap();
+        let shared = &controller.shared;
+        let began = std::time::Instant::now();
+        while !controller.change(|locked, _| locked.knows_ticks()).unwrap() {
+            assert!(began.elapsed() < Duration::from_secs(30), "a loop rests once ticks are known");
+        }
+        // As if another thread had found the lock taken: the loop is sought, and attends.
+        let left = Submission::new(1, FILE, Access::Read, Offset(0), Bytes(1));
+        shared.leave(&left).unwrap();
+        let mut active = Active::enter(shared.slots.key()).unwrap();
+        controller.pump(&mut active).unwrap();
+        drop(active);
+        let turn_ns = shared.lock_in_turn().unwrap().0.turn_ns;
+        assert!(turn_ns >= SLOW.0 / 2, "{turn_ns}");
     }
 }

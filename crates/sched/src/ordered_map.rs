@@ -137,8 +137,10 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
 
     /// The first entry whose key is `key` or larger.
     pub fn at_or_after(&self, key: K) -> Option<(K, V)> {
-        if self.root == NIL {
-            return None;
+        let first = self.first()?;
+        if key <= first.0 {
+            // Most often the whole map is meant.
+            return Some(first);
         }
         let index = self.leaf_of(key);
         let leaf = &self.leaves[index as usize];
