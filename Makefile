@@ -68,9 +68,9 @@ install-capi: build
 header:
 	FOREBAY_WRITE_HEADER=1 $(CARGO) test --locked -p forebay-capi --test capi the_header_is_fresh
 
-# The controller's tests and C programs under ThreadSanitizer; needs a nightly compiler with rust-src.
+# C programs and examples under ThreadSanitizer, with the compiler that is there; it says so where it cannot.
 sanitize:
-	scripts/sanitize
+	scripts/sanitize || test $$? = 77
 
 # AGIOS's interface (docs/agios.md): the libraries, both headers, pkg-config.
 .PHONY: install-agios
