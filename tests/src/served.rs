@@ -89,6 +89,16 @@ impl Served {
         kib << 10
     }
 
+    /// Has it end, with all that it writes at its end.
+    ///
+    /// # Panics
+    /// If it has gone, or does not end well.
+    pub fn stop(mut self) {
+        self.signal(Signal::TERM);
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}");
+    }
+
     /// Sends it a signal.
     ///
     /// # Panics

@@ -492,13 +492,6 @@ impl Classes {
         }
     }
 
-    /// Under SW: when the oldest came that it has.
-    pub(crate) fn note_front(&mut self, index: u16, front: Option<Timestamp>) {
-        if let Some(front) = front {
-            self.shares.front(self.of(index).id, front);
-        }
-    }
-
     /// Nothing of it may go any more.
     pub(crate) fn rest(&mut self, now: Timestamp, index: u16) {
         self.latest = now;

@@ -1,7 +1,8 @@
 //! What is legal runs to its end, and what would not is refused with its key.
 
+use forebay_device::Profile;
 use forebay_sched::{Access, PolicyName, Request};
-use forebay_sim::scenario::{Forwarder, Job};
+use forebay_sim::scenario::{Forwarder, Job, Order, Sharing};
 use forebay_sim::{Invalid, Pace, Scenario, Simulation, run};
 use forebay_trace::Recorded;
 use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
@@ -86,4 +87,84 @@ fn a_record_near_the_end_of_numbers_is_refused() {
     let forwarder = Forwarder { memory: Some(Bytes::kib(4)), ..Forwarder::default() };
     let small = Scenario { forwarder: Some(forwarder), ..Scenario::default() };
     assert!(replay(&small, recorded(0, 0, 8192)).is_err_and(|one| one.key == "forwarder.memory"));
+}
+
+#[test]
+fn windows_are_refused_where_there_is_nothing_to_have_them() {
+    let refused = |change: fn(&mut Scenario), key: &str, part: &str| {
+        let mut scenario = Scenario { jobs: vec![Job::default()], ..Scenario::default() };
+        change(&mut scenario);
+        let policy = scenario.scheduler.policy;
+        let refused = Simulation::new(&scenario, policy, 1).map(drop).expect_err("it is refused");
+        assert_eq!(refused.key, key);
+        assert!(refused.text.contains(part), "{refused}");
+    };
+    refused(|it| it.scheduler.sharing = Sharing::Twins, "scheduler.sharing", "[forwarder]");
+    refused(
+        |it| {
+            it.scheduler.sharing = Sharing::Twins;
+            it.forwarder = Some(Forwarder::default());
+        },
+        "scheduler.sharing",
+        "servers.count",
+    );
+    refused(|it| it.scheduler.strict = true, "scheduler.strict", "twins or sw");
+    refused(
+        |it| {
+            it.scheduler.sharing = Sharing::Sw;
+            it.scheduler.window = Some(Nanos::secs(61));
+        },
+        "scheduler.window",
+        "1 us to 60 s",
+    );
+    refused(
+        |it| {
+            it.scheduler.sharing = Sharing::Sfq;
+            it.scheduler.policy = PolicyName::Sw;
+        },
+        "scheduler.policy",
+        "scheduler.sharing to sw",
+    );
+}
+
+/// One process a job reads requests that span all of four servers, each server with its own
+/// scheduler, or one forwarder before them.
+fn spanning(sharing: Sharing, strict: bool, has_forwarder: bool) -> Scenario {
+    let job = |name: &str| Job {
+        name: name.into(),
+        clients: 1,
+        request: Bytes::kib(256),
+        requests: 20,
+        order: Order::Contiguous,
+        ..Job::default()
+    };
+    let jobs = vec![job("one"), job("two"), job("three")];
+    let mut scenario = Scenario { jobs, ..Scenario::default() };
+    (scenario.servers.count, scenario.servers.device) =
+        (4, Profile::by_name("ssd").expect("it is known"));
+    scenario.forwarder =
+        has_forwarder.then(|| Forwarder { chunk: Some(Bytes::kib(64)), ..Forwarder::default() });
+    (scenario.scheduler.sharing, scenario.scheduler.strict) = (sharing, strict);
+    scenario.scheduler.window = Some(Nanos::millis(2));
+    scenario
+}
+
+#[test]
+fn every_request_ends_under_windows_and_strict_ones_are_waited_for() {
+    for (sharing, has_forwarder) in
+        [(Sharing::Sw, false), (Sharing::Sw, true), (Sharing::Twins, true)]
+    {
+        let outcome = |strict| {
+            let outcome = run(&spanning(sharing, strict, has_forwarder), PolicyName::To, 1);
+            outcome.expect("the scenario is valid")
+        };
+        let (loose, strict) = (outcome(false), outcome(true));
+        for outcome in [&loose, &strict] {
+            assert_eq!((outcome.requests, outcome.bytes), (60, 60 << 18), "{sharing:?}");
+        }
+        assert_eq!(outcome(true), strict, "the same seed, the same outcome");
+        // On average a strict window costs half of one, or the others' before one's own.
+        let [loose, strict] = [&loose, &strict].map(|outcome| outcome.latency.mean_ns);
+        assert!(strict > loose + 500_000, "{sharing:?}: {strict} after {loose}");
+    }
 }

@@ -36,6 +36,15 @@ const CLASSES_MAX: usize = 8;
 /// The end of a wait that only this decision makes.
 const NEVER: Timestamp = Timestamp(u64::MAX);
 
+impl Classes {
+    /// Under SW: when the oldest came that a class has.
+    pub(super) fn note_front(&mut self, index: u16, front: Option<Timestamp>) {
+        if let Some(front) = front {
+            self.shares.front(self.of(index).id, front);
+        }
+    }
+}
+
 impl Scheduler {
     pub(super) fn classes_mut(&mut self) -> &mut Classes {
         self.classes.as_deref_mut().expect("asked only where there are classes")
@@ -85,8 +94,7 @@ impl Scheduler {
             self.classes_mut().rest(now, index);
             return false;
         }
-        let is_all_in_view =
-            queue.count_in_view(lane) == queue.count_in_view(LaneView::Open);
+        let is_all_in_view = queue.count_in_view(lane) == queue.count_in_view(LaneView::Open);
         if queue.count_in_view(lane) == 0 {
             self.classes_mut().hold(now, index, NEVER);
             self.classes_mut().leave_aside(index);
