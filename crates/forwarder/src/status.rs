@@ -207,7 +207,7 @@ pub struct Account {
     pub read_bytes: u64,
     /// Of the requests, those that went at once because nothing was queued.
     pub bypassed: u64,
-    /// Batches dispatched.
+    /// Batches of which the first request has completed.
     pub batches: u64,
     /// Requests in them.
     pub batched_requests: u64,
