@@ -2,13 +2,16 @@
 
 mod check;
 mod export;
+mod feed;
 mod import;
 mod live;
 mod player;
 mod record;
 pub(crate) mod recording;
 mod replay;
+mod shares;
 mod stat;
+mod sys;
 mod table;
 
 use std::path::Path;
@@ -68,9 +71,9 @@ pub(crate) fn trace(args: TraceArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// All of a file.
-pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path)
+/// All of a file, without memory of its own.
+pub(crate) fn read_file(path: &Path) -> Result<sys::FileBytes, Failure> {
+    sys::FileBytes::open(path)
         .map_err(|error| Failure::new(FAILED, format!("{}: {error}", path.display())))
 }
 

@@ -296,9 +296,9 @@ fn virtual_time_shows_what_each_policy_would_have_done_in_the_same_bytes_each_ti
     assert!(all.lines().count() > 6 && all.contains("hbrr"), "{all}");
 }
 
-/// A trace of a forwarder whose class 1 moves at most a million bytes a second: 64 reads of 16 KiB
-/// of each of two classes, each class a client.
-fn recorded_with_a_limit() -> Vec<u8> {
+/// A trace of a forwarder whose class 1 has a limit: 64 reads of 16 KiB of each of two classes, each
+/// class a client.
+fn recorded_with_a_limit(limit: Share) -> Vec<u8> {
     let classes = forebay_sched::ClassOptions::default();
     let setup = Setup {
         policy: PolicyName::To,
@@ -311,8 +311,7 @@ fn recorded_with_a_limit() -> Vec<u8> {
     let settings = setup.entries().into_iter().chain([wait]).collect();
     let header = Header { source: "a test".into(), clock_base_ns: 0, settings };
     let mut recorder = Recorder::new(RecorderOptions::default(), 0);
-    let bytes = Some(Rate { per_second: 1_000_000, burst: 1 << 16 });
-    let share = Share { bytes, at_limit: AtLimit::Wait, ..Share::default() };
+    let share = Share { at_limit: AtLimit::Wait, ..limit };
     let share = ClassShare { share, ..ClassShare::default() };
     let limit = Adjustment::Class(ClassId(1), Some(share));
     let (key, value) = (limit.key(), limit.value());
@@ -342,7 +341,10 @@ fn recorded_with_a_limit() -> Vec<u8> {
 #[test]
 fn recorded_classes_keep_their_limits_and_what_is_not_replayed_is_said() {
     let scene = Scene::new();
-    std::fs::write(scene.path("t"), recorded_with_a_limit()).unwrap();
+    // A million bytes a second.
+    let bytes = Some(Rate { per_second: 1_000_000, burst: 1 << 16 });
+    let limit = Share { bytes, ..Share::default() };
+    std::fs::write(scene.path("t"), recorded_with_a_limit(limit)).unwrap();
     let makespan = |run: &Value| run["makespan_ns"].as_u64().unwrap();
     let json = scene.json(&["replay", "t", "--policy", "to,auto", "--device", "ssd", "--json"]);
     let runs = json["runs"].as_array().unwrap();
@@ -356,10 +358,16 @@ fn recorded_classes_keep_their_limits_and_what_is_not_replayed_is_said() {
     let said = |policy: &str| text(&scene.trace(&["replay", "t", "--policy", policy]).stderr);
     assert!(!said("to").contains("not replayed"), "{}", said("to"));
     std::fs::create_dir(scene.path("folder")).unwrap();
+    // In real time, too; a forwarder that runs has its own. A hundred requests a second.
+    let limit = Share { ops: Some(Rate::ops(100)), ..Share::default() };
+    std::fs::write(scene.path("t"), recorded_with_a_limit(limit)).unwrap();
     let output = scene.trace(&["replay", "t", "--policy", "auto", "--against", "folder", "--json"]);
     let said = text(&output.stderr);
-    assert!(said.contains("weights and limits are not replayed in real time"), "{said}");
-    check_live(&serde_json::from_slice(&output.stdout).unwrap(), &["auto"], 128, 2 << 20);
+    assert!(!said.contains("not replayed"), "{said}");
+    let json = serde_json::from_slice(&output.stdout).unwrap();
+    check_live(&json, &["auto"], 128, 2 << 20);
+    let run = &json["runs"][1];
+    assert!(makespan(run) >= 590_000_000, "64 requests, of which 3 go at once: {run}");
 }
 
 /// Two files, of which all reads have come at once: HBRR's turns end where the recorded quantum says.

@@ -1,22 +1,29 @@
 //! A replay in real time: files of the recorded sizes, a forwarder, and a connection for each client.
+//!
+//! The trace is gone over twice, and never in memory as a whole: once to know clients and files, and
+//! once for each replay, a bounded way ahead of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
+use std::sync::{Barrier, mpsc};
 
 use forebay_client::Endpoint;
 use forebay_forwarder::settings::Sources;
 use forebay_forwarder::{Forwarder, Status};
 use forebay_sched::{Access, GuardMode};
 use forebay_sim::{Choice, Pace};
-use forebay_trace::{Recorded, Workload};
-use forebay_units::{Bytes, ClientId, FileIndex};
+use forebay_stats::Histogram;
+use forebay_trace::{Catalog, Damage, Reader, Step, Steps};
+use forebay_units::{Bytes, ClassId, ClientId, FileIndex};
 use rustix::fs::{Advice, fadvise, statvfs};
 use tempfile::TempDir;
 
+use super::feed::{Feed, LOOK_AHEAD};
 use super::player::{Player, Seen, Stage};
-use super::table::{Run, per_second, spread};
+use super::recording::Recording;
+use super::shares::{Shares, discipline, job};
+use super::table::{Run, latency, per_second};
 use crate::console::say;
 use crate::failure::{FAILED, Failure, USAGE};
 
@@ -28,6 +35,7 @@ const REQUEST_BYTES_MAX: u64 = 0x7fff_f000;
 
 /// What the command line says.
 pub(super) struct Told<'a> {
+    pub(super) recording: &'a Recording,
     pub(super) against: &'a str,
     pub(super) files: Option<&'a Path>,
     pub(super) export: Option<&'a Path>,
@@ -48,19 +56,97 @@ fn usage(text: impl std::fmt::Display) -> Failure {
     Failure::new(USAGE, text.to_string())
 }
 
+/// What is known of a trace once it has been gone over.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    clients: BTreeMap<ClientId, Surveyed>,
+    /// Whether a file is read from.
+    is_read: BTreeMap<FileIndex, bool>,
+    catalog: Catalog,
+    pub(super) damages: Vec<Damage>,
+    pub(super) lost_events: u64,
+}
+
+#[derive(Debug)]
+struct Surveyed {
+    class: ClassId,
+    files: BTreeSet<FileIndex>,
+}
+
+impl Survey {
+    /// Goes over a trace.
+    ///
+    /// # Errors
+    /// If there is no request in it, or one that cannot be made in real time.
+    pub(super) fn of(path: &Path, reader: Reader<'_>) -> Result<Self, Failure> {
+        let mut survey = Self::default();
+        let mut steps = Steps::new(reader, LOOK_AHEAD);
+        for step in &mut steps {
+            let Step::Ask(recorded) = step else { continue };
+            let request = recorded.request;
+            let length = request.range.length().0;
+            let moves_data = matches!(request.access, Access::Read | Access::Write);
+            if moves_data && length > REQUEST_BYTES_MAX {
+                return Err(failed(format!(
+                    "request {} has {length} bytes; in real time a request has at most {REQUEST_BYTES_MAX}: replay in virtual time",
+                    request.tag
+                )));
+            }
+            *survey.is_read.entry(request.file).or_default() |= request.access == Access::Read;
+            let new = || Surveyed { class: request.class, files: BTreeSet::new() };
+            let client = survey.clients.entry(request.client).or_insert_with(new);
+            client.files.insert(request.file);
+            if survey.clients.len() > CLIENTS_MAX {
+                return Err(failed(format!(
+                    "more than {CLIENTS_MAX} clients, which is the most in real time: replay in virtual time"
+                )));
+            }
+        }
+        if survey.clients.is_empty() {
+            return Err(failed(format!("{}: no requests in it", path.display())));
+        }
+        survey.catalog.clone_from(steps.catalog());
+        (survey.damages, survey.lost_events) = (steps.damages().to_vec(), steps.lost_events());
+        Ok(survey)
+    }
+
+    /// The recorded clients; `job` names the job of a class.
+    fn players(&self, job: impl Fn(ClassId) -> String) -> Vec<Player> {
+        let clients = self.clients.values().enumerate();
+        let player = |(number, surveyed): (usize, &Surveyed)| {
+            let Surveyed { class, files } = surveyed;
+            Player { number, files: files.clone(), job: job(*class) }
+        };
+        clients.map(player).collect()
+    }
+}
+
 /// Replays once for each policy, or once against a forwarder that runs already.
-pub(super) fn replay(workload: &Workload, told: &Told<'_>) -> Result<Vec<Run>, Failure> {
-    let players = players(workload)?;
+pub(super) fn replay(
+    survey: &Survey,
+    reader: &Reader<'_>,
+    told: &Told<'_>,
+) -> Result<Vec<Run>, Failure> {
     if told.against.starts_with("unix:") || told.against.starts_with("tcp:") {
         if told.policies.is_some() || told.device.is_some() {
             return Err(usage(
                 "--policy and --device are the running forwarder's own; change them with forebay set, or name a directory",
             ));
         }
+        if told.recording.has_shares() {
+            say(format_args!(
+                "forebay: recorded weights and limits are not replayed against a forwarder that runs: it has its own"
+            ));
+        }
         let endpoint: Endpoint = told.against.parse().map_err(usage)?;
         let folder = told.files.or(told.export).unwrap_or(Path::new("."));
-        let files = Files::make(workload, folder)?;
-        let seen = play(&players, &endpoint, &files, told)?;
+        let files = Files::make(survey, folder)?;
+        let players = survey.players(|class| {
+            // A forwarder puts the user before it.
+            let name = survey.catalog.class_name(class);
+            name.split_once('/').map_or(name.clone(), |(_, job)| job.to_owned())
+        });
+        let seen = play(survey, reader, &players, &endpoint, &files, told)?;
         return Ok(vec![run("as it is".into(), seen, None)]);
     }
     let folder = Path::new(told.against);
@@ -71,14 +157,23 @@ pub(super) fn replay(workload: &Workload, told: &Told<'_>) -> Result<Vec<Run>, F
         )));
     }
     let policies = told.policies.unwrap_or(std::slice::from_ref(told.default_policy));
+    let players = survey.players(job);
+    let shares = Shares::of(told.recording.shares_if_shared());
     let replay = |choice: &Choice| {
         let policy = choice.name().to_lowercase();
-        let files = Files::make(workload, folder)?;
+        let files = Files::make(survey, folder)?;
         let (forwarder, endpoint) = forwarder(&policy, &files, told)?;
         let stopper = forwarder.stopper();
         let (seen, status) = std::thread::scope(|scope| {
             let serving = scope.spawn(move || forwarder.run());
-            let seen = play(&players, &endpoint, &files, told);
+            let (is_over, over) = mpsc::channel::<()>();
+            let seen = shares.begin(&endpoint).and_then(|()| {
+                let changing = scope.spawn(|| shares.go_on(&endpoint, &{ over }));
+                let seen = play(survey, reader, &players, &endpoint, &files, told);
+                drop(is_over);
+                let changed = changing.join().map_err(|_| failed("a bug"))?;
+                seen.and_then(|seen| changed.map(|()| seen))
+            });
             stopper.stop();
             (seen, serving.join())
         });
@@ -97,62 +192,86 @@ fn forwarder(
     let socket = files.folder.path().join("socket");
     let root = files.folder.path().display().to_string();
     let store = told.device.map_or("posix".into(), |device| format!("modelled:{device}"));
-    let mut sources = Sources::new()
-        .flag("listen.unix", &socket.display().to_string())
-        .flag("export.root", &root)
-        .flag("scheduler.policy", policy)
-        .flag("scheduler.guard", told.guard.as_str())
-        .flag("store.kind", &store);
-    if told.device.is_some() {
-        sources = sources.flag("store.depth", &told.depth.to_string());
-    }
-    let settings = sources.resolve().map_err(usage)?;
+    let depth = told.depth.to_string();
+    let sources = || {
+        let sources = Sources::new()
+            .flag("listen.unix", &socket.display().to_string())
+            .flag("export.root", &root)
+            .flag("scheduler.policy", policy)
+            .flag("scheduler.guard", told.guard.as_str())
+            .flag("store.kind", &store);
+        if told.device.is_some() { sources.flag("store.depth", &depth) } else { sources }
+    };
+    let flag = |sources: Sources, (key, value): &(&str, String)| sources.flag(key, value);
+    let settings = match recorded(told.recording).iter().fold(sources(), flag).resolve() {
+        Ok(settings) => settings,
+        Err(error) => {
+            let settings = sources().resolve().map_err(usage)?;
+            say(format_args!("forebay: the recorded limits are not replayed: {error}"));
+            settings
+        }
+    };
     let forwarder = Forwarder::bind(&settings).map_err(failed)?;
     let endpoint = forwarder.endpoints()[0].clone();
     Ok((forwarder, endpoint))
 }
 
-/// The recorded clients, each with its requests.
-fn players(workload: &Workload) -> Result<Vec<Player<'_>>, Failure> {
-    let mut by_client: BTreeMap<ClientId, Vec<(u32, &Recorded)>> = BTreeMap::new();
-    for (place, recorded) in (0..).zip(&workload.requests) {
-        let length = recorded.request.range.length().0;
-        let moves_data = matches!(recorded.request.access, Access::Read | Access::Write);
-        if moves_data && length > REQUEST_BYTES_MAX {
-            return Err(failed(format!(
-                "request {place} has {length} bytes; in real time a request has at most {REQUEST_BYTES_MAX}: replay in virtual time"
-            )));
+/// What the recorded scheduler was made with, as settings of a forwarder.
+fn recorded(recording: &Recording) -> Vec<(&'static str, String)> {
+    let Some(setup) = &recording.setup else { return Vec::new() };
+    let limits = &setup.limits;
+    let mut settings = vec![
+        ("scheduler.run_bytes_max", limits.run_bytes_max.0.to_string()),
+        ("scheduler.run_requests_max", limits.run_requests_max.to_string()),
+        ("scheduler.batch_bytes_max", limits.batch_bytes_max.0.to_string()),
+        ("scheduler.large_bytes", setup.options.large_bytes.unwrap_or(Bytes::ZERO).0.to_string()),
+    ];
+    let wait = recording.wait_max().map(|wait| format!("{}ns", wait.0));
+    settings.extend(wait.map(|wait| ("scheduler.wait_max", wait)));
+    match &setup.classes {
+        None => settings.push(("sharing.level", "none".into())),
+        Some(classes) => {
+            let known = discipline(&classes.sharing.discipline);
+            settings.extend(known.map(|name| ("sharing.discipline", name.into())));
         }
-        by_client.entry(recorded.request.client).or_default().push((place, recorded));
     }
-    if by_client.len() > CLIENTS_MAX {
-        return Err(failed(format!(
-            "{} clients; in real time there are at most {CLIENTS_MAX}: replay in virtual time",
-            by_client.len()
-        )));
-    }
-    let job = |class| workload.catalog.class_name(class);
-    let played = by_client.into_values();
-    Ok(played.map(|requests| Player { job: job(requests[0].1.request.class), requests }).collect())
+    settings
 }
 
 /// Lets all clients play at the same time.
 fn play(
-    players: &[Player<'_>],
+    survey: &Survey,
+    reader: &Reader<'_>,
+    players: &[Player],
     endpoint: &Endpoint,
     files: &Files,
     told: &Told<'_>,
 ) -> Result<Vec<Seen>, Failure> {
     let ready = Barrier::new(players.len());
+    let feed = Feed::new(players.len());
     let export = told.export.map(|path| path.canonicalize().unwrap_or(path.to_owned()));
     let stage = Stage {
         endpoint,
+        feed: &feed,
         files: &files.paths,
         export: export.as_deref(),
         pace: told.pace,
         ready: &ready,
     };
+    let numbers: HashMap<ClientId, usize> = survey.clients.keys().copied().zip(0..).collect();
     let seen: Result<Vec<Seen>, String> = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for step in Steps::new(reader.clone(), LOOK_AHEAD) {
+                let client = match &step {
+                    Step::Ask(recorded) => recorded.request.client,
+                    Step::Forget(client, _) => *client,
+                };
+                if !feed.put(numbers[&client], step) {
+                    break;
+                }
+            }
+            feed.end();
+        });
         let playing: Vec<_> =
             players.iter().map(|player| scope.spawn(|| player.play(&stage))).collect();
         let join = |one: std::thread::ScopedJoinHandle<'_, _>| one.join().expect("a bug");
@@ -165,7 +284,8 @@ fn run(policy: String, seen: Vec<Seen>, status: Option<&Status>) -> Run {
     let makespan_ns = seen.iter().map(|seen| seen.ended_after.as_nanos()).max().unwrap_or(0);
     let makespan_ns = u64::try_from(makespan_ns).unwrap_or(u64::MAX);
     let bytes = seen.iter().map(|seen| seen.bytes).sum();
-    let mut latencies: Vec<u64> = seen.iter().flat_map(|seen| &seen.latencies).copied().collect();
+    let mut latencies = Histogram::new();
+    seen.iter().for_each(|seen| latencies.merge(&seen.latencies));
     let scheduler = status.map(|status| &status.scheduler);
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     let merge_ratio = scheduler.map(|scheduler| {
@@ -176,12 +296,12 @@ fn run(policy: String, seen: Vec<Seen>, status: Option<&Status>) -> Run {
     Run {
         policy,
         makespan_ns,
-        requests: latencies.len() as u64,
+        requests: latencies.count(),
         failed: seen.iter().map(|seen| seen.failed).sum(),
         bytes,
         bytes_per_second: per_second(bytes, makespan_ns),
         merge_ratio,
-        latency: spread(&mut latencies),
+        latency: latency(&latencies),
         seeks: status.and_then(|status| status.store_counters.get("seeks").copied()),
         waits: scheduler.map(|scheduler| scheduler.waits),
         late_ns_max: seen.iter().map(|seen| seen.late_ns_max).max(),
@@ -196,17 +316,13 @@ struct Files {
 
 impl Files {
     /// Makes the files, with data where requests read, and drops them from the page cache.
-    fn make(workload: &Workload, beneath: &Path) -> Result<Self, Failure> {
+    fn make(survey: &Survey, beneath: &Path) -> Result<Self, Failure> {
         let wrong = |path: &Path, error: &dyn std::fmt::Display| {
             failed(format!("{}: {error}", path.display()))
         };
         let beneath = beneath.canonicalize().map_err(|error| wrong(beneath, &error))?;
-        let mut is_read: BTreeMap<FileIndex, bool> = BTreeMap::new();
-        for recorded in &workload.requests {
-            *is_read.entry(recorded.request.file).or_default() |=
-                recorded.request.access == Access::Read;
-        }
-        let size_of = |file: &FileIndex| workload.catalog.files[file.0 as usize].size;
+        let is_read = &survey.is_read;
+        let size_of = |file: &FileIndex| survey.catalog.files[file.0 as usize].size;
         let needed: u64 = is_read.keys().map(|file| size_of(file).0).fold(0, u64::saturating_add);
         let free = statvfs(&beneath).map_err(|error| wrong(&beneath, &error))?;
         let free = free.f_bavail.saturating_mul(free.f_frsize);
@@ -226,7 +342,7 @@ impl Files {
             folder.path().display()
         ));
         let mut paths = HashMap::new();
-        for (file, is_read) in &is_read {
+        for (file, is_read) in is_read {
             let path = folder.path().join(format!("file-{}", file.0));
             make(&path, size_of(file), *is_read).map_err(|error| wrong(&path, &error))?;
             paths.insert(*file, path);

@@ -1,7 +1,7 @@
 //! One recorded client in real time: makes its requests when they are due, with as many under way
 //! as were when it was recorded.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -13,14 +13,22 @@ use forebay_client::{
 };
 use forebay_sched::Access;
 use forebay_sim::Pace;
-use forebay_trace::Recorded;
-use forebay_units::FileIndex;
+use forebay_stats::Histogram;
+use forebay_trace::{Recorded, Step};
+use forebay_units::{FileIndex, Nanos};
 use rustix::fs::OFlags;
 
+use super::feed::{Feed, Seat, Taken};
+
+/// How long a player whose next request has not been read yet waits for an answer before it asks again.
+const READ_AGAIN: Duration = Duration::from_millis(1);
+
 /// A recorded client.
-pub(super) struct Player<'a> {
-    /// Its requests, by their places in the workload, in the order in which they came.
-    pub(super) requests: Vec<(u32, &'a Recorded)>,
+pub(super) struct Player {
+    /// Its place at the feed.
+    pub(super) number: usize,
+    /// Its files, by their places in the catalog.
+    pub(super) files: BTreeSet<FileIndex>,
     /// The job that it says it belongs to: its class when it was recorded.
     pub(super) job: String,
 }
@@ -28,7 +36,9 @@ pub(super) struct Player<'a> {
 /// Where and how to play.
 pub(super) struct Stage<'a> {
     pub(super) endpoint: &'a Endpoint,
-    /// The made files by their places in the workload; those that no request names are not made.
+    /// What is to be done.
+    pub(super) feed: &'a Feed,
+    /// The made files by their places in the catalog; those that no request names are not made.
     pub(super) files: &'a HashMap<FileIndex, PathBuf>,
     /// What to take off a path for a forwarder that is given paths and not descriptors.
     pub(super) export: Option<&'a std::path::Path>,
@@ -40,7 +50,7 @@ pub(super) struct Stage<'a> {
 /// What a player saw.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub(super) latencies: Vec<u64>,
+    pub(super) latencies: Histogram,
     pub(super) bytes: u64,
     pub(super) failed: u64,
     /// How much later than due a request was made, at most.
@@ -48,19 +58,25 @@ pub(super) struct Seen {
     pub(super) ended_after: Duration,
 }
 
-impl Player<'_> {
+impl Player {
     /// Plays all requests; errors are in words.
     pub(super) fn play(&self, stage: &Stage<'_>) -> Result<Seen, String> {
+        let seat = stage.feed.seat(self.number);
         let prepared = self.prepare(stage);
         // Also without a connection, or the others would wait for ever.
         stage.ready.wait();
         let (connection, handles) = prepared?;
-        let start = Instant::now();
-        let under_way = UnderWay::default();
-        let seen = Seen::default();
-        Playing { connection, handles, under_way, seen, start, ended: HashMap::new() }
-            .run(&self.requests, stage.pace)
-            .map_err(|error| format!("the connection to {}: {error}", stage.endpoint))
+        let playing = Playing {
+            connection,
+            handles,
+            under_way: UnderWay::default(),
+            seen: Seen::default(),
+            start: Instant::now(),
+            pace: stage.pace,
+            ended: HashMap::new(),
+            forgotten: HashSet::new(),
+        };
+        playing.run(&seat).map_err(|error| format!("the connection to {}: {error}", stage.endpoint))
     }
 
     fn prepare(
@@ -71,12 +87,8 @@ impl Player<'_> {
         let mut connection = Connection::connect(stage.endpoint, &who, Limits::default())
             .map_err(|error| format!("cannot connect to {}: {error}", stage.endpoint))?;
         let mut handles = HashMap::new();
-        for (_, recorded) in &self.requests {
-            let file = recorded.request.file;
-            if handles.contains_key(&file) {
-                continue;
-            }
-            let path = &stage.files[&file];
+        for file in &self.files {
+            let path = &stage.files[file];
             let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
             let opened = if connection.carries_descriptors() {
                 let file = std::fs::File::options().read(true).write(true).open(path);
@@ -94,7 +106,7 @@ impl Player<'_> {
                 })?;
                 connection.open(None, beneath.as_os_str().as_encoded_bytes(), OFlags::RDWR)
             };
-            handles.insert(file, opened.map_err(|error| wrong(&error))?.handle);
+            handles.insert(*file, opened.map_err(|error| wrong(&error))?.handle);
         }
         Ok((connection, handles))
     }
@@ -138,23 +150,30 @@ struct Playing {
     under_way: UnderWay,
     seen: Seen,
     start: Instant,
-    /// When requests that others follow have ended.
+    pace: Pace,
+    /// When requests have ended that others may follow.
     ended: HashMap<u32, Instant>,
+    /// Requests under way whose end nobody wants to know any more.
+    forgotten: HashSet<u32>,
 }
 
 impl Playing {
-    fn run(mut self, requests: &[(u32, &Recorded)], pace: Pace) -> Result<Seen, Error> {
-        for (place, recorded) in requests {
-            let due = loop {
-                match self.due(recorded, pace) {
-                    Some(due) if due <= Instant::now() && self.connection.room() > 0 => break due,
-                    // An answer may be what it waits for, or what makes room.
-                    due => self.wait_until(due)?,
-                }
-            };
-            let late = due.elapsed().as_nanos().try_into().unwrap_or(u64::MAX);
-            self.seen.late_ns_max = self.seen.late_ns_max.max(late);
-            self.ask(*place, recorded)?;
+    fn run(mut self, seat: &Seat<'_>) -> Result<Seen, Error> {
+        let mut steps = VecDeque::new();
+        loop {
+            match steps.pop_front() {
+                Some(Step::Ask(recorded)) => self.ask_when_due(&recorded)?,
+                Some(Step::Forget(_, place)) => self.forget(place),
+                None => match seat.take(&mut steps, self.under_way.requests.is_empty()) {
+                    Taken::Steps => {}
+                    Taken::Nothing => {
+                        let answer =
+                            self.connection.next_within(READ_AGAIN, &mut self.under_way)?;
+                        answer.into_iter().for_each(|completion| self.answered(completion));
+                    }
+                    Taken::Over => break,
+                },
+            }
         }
         while !self.under_way.requests.is_empty() {
             let completion = self.connection.next(&mut self.under_way)?;
@@ -164,9 +183,23 @@ impl Playing {
         Ok(self.seen)
     }
 
+    fn ask_when_due(&mut self, recorded: &Recorded) -> Result<(), Error> {
+        let due = loop {
+            match self.due(recorded) {
+                Some(due) if due <= Instant::now() && self.connection.room() > 0 => break due,
+                // An answer may be what it waits for, or what makes room.
+                due => self.wait_until(due)?,
+            }
+        };
+        let late = due.elapsed().as_nanos().try_into().unwrap_or(u64::MAX);
+        self.seen.late_ns_max = self.seen.late_ns_max.max(late);
+        let place = u32::try_from(recorded.request.tag).expect("it is a place");
+        self.ask(place, recorded)
+    }
+
     /// When a request is to be made; `None` while what it follows has not ended.
-    fn due(&self, recorded: &Recorded, pace: Pace) -> Option<Instant> {
-        match (pace, recorded.after) {
+    fn due(&self, recorded: &Recorded) -> Option<Instant> {
+        match (self.pace, recorded.after) {
             (Pace::Closed, Some(after)) => {
                 Some(*self.ended.get(&after)? + Duration::from_nanos(recorded.think.0))
             }
@@ -255,7 +288,16 @@ impl Playing {
     fn note_end(&mut self, place: u32, asked: Instant) {
         let now = Instant::now();
         let latency = (now - asked).as_nanos().try_into().unwrap_or(u64::MAX);
-        self.seen.latencies.push(latency);
-        self.ended.insert(place, now);
+        self.seen.latencies.record(Nanos(latency));
+        if self.pace == Pace::Closed && !self.forgotten.remove(&place) {
+            self.ended.insert(place, now);
+        }
+    }
+
+    /// Nobody follows a request any more, which has ended or will.
+    fn forget(&mut self, place: u32) {
+        if self.pace == Pace::Closed && self.ended.remove(&place).is_none() {
+            self.forgotten.insert(place);
+        }
     }
 }

@@ -55,9 +55,19 @@ impl Recording {
     /// # Errors
     /// If there is no request in it.
     pub(crate) fn read(path: &Path, reader: Reader<'_>) -> Result<Self, Failure> {
+        let recording = Self { workload: Workload::read(reader.clone()), ..Self::about(reader) };
+        if recording.workload.requests.is_empty() {
+            let text = format!("{}: no requests in it", path.display());
+            return Err(Failure::new(FAILED, text));
+        }
+        Ok(recording)
+    }
+
+    /// Reads a trace for everything but its requests, of which there are none then.
+    pub(crate) fn about(reader: Reader<'_>) -> Self {
         let header = reader.header().clone();
         let (mut first, mut adjustments) = (None, Vec::new());
-        for record in reader.clone().flatten() {
+        for record in reader.flatten() {
             match record.event {
                 Event::Submit(_) | Event::Immediate { .. } => {
                     first.get_or_insert(record.time);
@@ -68,11 +78,6 @@ impl Recording {
                 }
                 _ => {}
             }
-        }
-        let workload = Workload::read(reader);
-        if workload.requests.is_empty() {
-            let text = format!("{}: no requests in it", path.display());
-            return Err(Failure::new(FAILED, text));
         }
         let start = first.unwrap_or_default();
         let is_share = |adjustment: &Adjustment| match adjustment {
@@ -93,7 +98,17 @@ impl Recording {
                 *setup = Setup { policy, limits, hbrr_quantum, ..*setup };
             }
         }
-        Ok(Self { header, workload, setup, shares, policy_changes: during.len() })
+        let workload = Workload::default();
+        Self { header, workload, setup, shares, policy_changes: during.len() }
+    }
+
+    /// How classes shared from some moment on, counted from the first request; nothing where no
+    /// classes were told apart.
+    pub(crate) fn shares_if_shared(&self) -> &[(Timestamp, Adjustment)] {
+        match self.setup {
+            Some(Setup { classes: None, .. }) => &[],
+            _ => &self.shares,
+        }
     }
 
     /// Whether some class or user had another part than the others, or a limit.

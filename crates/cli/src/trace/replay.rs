@@ -31,8 +31,10 @@ guard, the longest wait, and how classes shared, are those of the recording wher
 them; what is not is said. forebay simulate SCENARIO --requests FILE has them in a whole scenario.
 
 In real time (--against), files of the same sizes are made, and each recorded client is a
-connection to a forwarder: one in this process over a directory, or a running one. The recorded
-files are never touched.
+connection to a forwarder: one in this process over a directory, with the recorded limits, weights
+and sharing, or a running one, which has its own. The recorded files are never touched. The trace is
+read as it is played, a bounded way ahead: a client that lags behind all others by as many requests
+makes them wait, which shows as late_ns_max.
 
 Pace:
   closed   each request so long after the end of the one that it followed as its client took to
@@ -92,16 +94,25 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let bytes = read_file(&args.trace)?;
     let reader = reader(&args.trace, &bytes)?;
     let summary = Summary::read(reader.clone(), 0);
-    let recording = Recording::read(&args.trace, reader)?;
+    let recorded = Run::recorded(reader.clone(), &summary);
+    let is_live = args.against.is_some();
+    let recording = match is_live {
+        true => Recording::about(reader.clone()),
+        false => Recording::read(&args.trace, reader.clone())?,
+    };
     let Recording { header, workload, setup, .. } = &recording;
     let policies = policies(&args.policy, setup.as_ref())?;
     let pace = Pace::from(args.pace);
     let guard = args.guard.or(setup.map(|setup| setup.options.guard)).unwrap_or_default();
-    let mut runs = vec![Run::recorded(workload, &summary)];
-    match &args.against {
-        None => runs.extend(simulate(args, &recording, guard, pace, &policies)?),
+    let mut runs = vec![recorded];
+    let (damages, lost_events) = match &args.against {
+        None => {
+            runs.extend(simulate(args, &recording, guard, pace, &policies)?);
+            (workload.damages.clone(), workload.lost_events)
+        }
         Some(against) => {
             let told = live::Told {
+                recording: &recording,
                 against,
                 files: args.files.as_deref(),
                 export: args.export.as_deref(),
@@ -112,15 +123,16 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
                 policies: (!args.policy.is_empty()).then_some(&policies[..]),
                 default_policy: &policies[0],
             };
-            tell_left_out_live(&recording);
-            runs.extend(live::replay(workload, &told)?);
+            let survey = live::Survey::of(&args.trace, reader.clone())?;
+            runs.extend(live::replay(&survey, &reader, &told)?);
+            (survey.damages, survey.lost_events)
         }
-    }
+    };
     match args.json {
         true => print(&format!("{:#}\n", describe(args, header, guard, pace, &runs)))?,
         false => print(&table(&runs))?,
     }
-    Ok(tell_missing(&args.trace, &workload.damages, workload.lost_events))
+    Ok(tell_missing(&args.trace, &damages, lost_events))
 }
 
 /// The policies that were named, or the recorded one.
@@ -191,16 +203,6 @@ fn tell_left_out(recording: &Recording) {
         say(format_args!(
             "forebay: {} changes of policies while it was recorded are not replayed; each replay has its own policy",
             recording.policy_changes
-        ));
-    }
-}
-
-/// Says what of the recorded scheduler is not replayed in real time.
-fn tell_left_out_live(recording: &Recording) {
-    if recording.has_shares() {
-        say(format_args!(
-            "forebay: recorded weights and limits are not replayed in real time: a forwarder that runs has its own, \
-             with --against DIR all classes are alike; replay in virtual time to have them"
         ));
     }
 }

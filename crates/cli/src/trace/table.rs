@@ -1,7 +1,9 @@
 //! Several replays of one trace side by side.
 
 use forebay_sim::{Latency, Outcome};
-use forebay_trace::{Summary, Workload};
+use forebay_stats::Histogram;
+use forebay_trace::{End, Event, Lives, Reader, Summary};
+use forebay_units::Timestamp;
 use serde::Serialize;
 
 use crate::columns::Columns;
@@ -35,14 +37,34 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// What the recording showed.
-    pub(super) fn recorded(workload: &Workload, summary: &Summary) -> Self {
-        let ends = workload.requests.iter().filter_map(|r| Some(r.at.0 + r.latency?.0));
-        let last_arrival = workload.requests.iter().map(|recorded| recorded.at.0).max();
-        let makespan_ns = ends.max().or(last_arrival).unwrap_or(0);
+    /// What the recording showed; its summary is known.
+    pub(super) fn recorded(reader: Reader<'_>, summary: &Summary) -> Self {
+        let has_ends = reader.header().has_ends();
+        let (mut lives, mut latencies) = (Lives::default(), Histogram::new());
+        let (mut first, mut last_arrival, mut last_end) = (None, Timestamp(0), None);
+        for found in reader {
+            let Ok(record) = found else {
+                lives.catalog.forget_indices();
+                continue;
+            };
+            let has_come = match record.event {
+                Event::Submit(submit) => submit.seq.is_some(),
+                Event::Immediate { .. } => true,
+                _ => false,
+            };
+            if has_come {
+                first.get_or_insert(record.time);
+                last_arrival = record.time;
+            }
+            lives.take(&record, |_, life| {
+                if matches!(life.end, End::Completed | End::Immediate) && has_ends {
+                    life.latency().into_iter().for_each(|latency| latencies.record(latency));
+                    last_end = last_end.max(life.ended);
+                }
+            });
+        }
+        let makespan_ns = (last_end.unwrap_or(last_arrival) - first.unwrap_or_default()).0;
         let bytes = summary.bytes.read + summary.bytes.written;
-        let mut latencies: Vec<u64> =
-            workload.requests.iter().filter_map(|r| Some(r.latency?.0)).collect();
         Self {
             policy: "recorded".into(),
             makespan_ns,
@@ -51,7 +73,7 @@ impl Run {
             bytes,
             bytes_per_second: per_second(bytes, makespan_ns),
             merge_ratio: (summary.decisions.batches > 0).then_some(summary.decisions.merge_ratio),
-            latency: spread(&mut latencies),
+            latency: latency(&latencies),
             seeks: None,
             waits: (summary.decisions.batches > 0).then_some(summary.decisions.waits),
             late_ns_max: None,
@@ -81,18 +103,14 @@ pub(super) fn per_second(bytes: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { bytes as f64 * 1e9 / ns as f64 }
 }
 
-/// Exact mean, percentiles (nearest rank) and maximum.
-pub(super) fn spread(latencies: &mut [u64]) -> Latency {
-    latencies.sort_unstable();
-    let Some(max_ns) = latencies.last().copied() else { return Latency::default() };
-    let rank = |percent: usize| latencies[(latencies.len() * percent).div_ceil(100).max(1) - 1];
-    let sum: u128 = latencies.iter().map(|ns| u128::from(*ns)).sum();
+/// Mean and maximum; percentiles to within 1/16, as those of simulations.
+pub(super) fn latency(latencies: &Histogram) -> Latency {
     Latency {
-        mean_ns: u64::try_from(sum / latencies.len() as u128).unwrap_or(u64::MAX),
-        p50_ns: rank(50),
-        p95_ns: rank(95),
-        p99_ns: rank(99),
-        max_ns,
+        mean_ns: latencies.mean().0,
+        p50_ns: latencies.percentile(50.0).0,
+        p95_ns: latencies.percentile(95.0).0,
+        p99_ns: latencies.percentile(99.0).0,
+        max_ns: latencies.max().0,
     }
 }
 
@@ -123,18 +141,4 @@ pub(super) fn table(runs: &[Run]) -> String {
         ]);
     }
     columns.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_of_the_nearest_rank() {
-        let mut latencies: Vec<u64> = (1..=200).rev().collect();
-        let Latency { mean_ns, p50_ns, p95_ns, p99_ns, max_ns } = spread(&mut latencies);
-        assert_eq!((mean_ns, p50_ns, p95_ns, p99_ns, max_ns), (100, 100, 190, 198, 200));
-        assert_eq!(spread(&mut []), Latency::default());
-        assert_eq!(spread(&mut [7]).p50_ns, 7);
-    }
 }
