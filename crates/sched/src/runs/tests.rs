@@ -224,13 +224,13 @@ impl Filed {
     }
 
     /// What the set says of a queue, and what a walk over all of its runs says.
-    fn first(&mut self, queue: QueueIndex) -> (Option<(u64, RunIndex)>, Option<(u64, RunIndex)>) {
+    fn first(&self, queue: QueueIndex) -> [Option<(u64, RunIndex)>; 2] {
         let queues = 0..self.bed.runs.queues.len() as u32;
         let queues = queues.filter(|other| self.is_whole || *other == queue.0);
         let runs = queues
             .flat_map(|other| self.bed.runs.iter_from(QueueIndex(other), Offset(0)))
             .map(|run| (self.bed.run(run).min_seq, run));
-        (self.set.first(queue), runs.min())
+        [self.set.first(queue), runs.min()]
     }
 }
 
@@ -259,13 +259,13 @@ proptest! {
                 _ => {}
             }
             for queue in (0..queues).map(QueueIndex) {
-                let (found, expected) = filed.first(queue);
+                let [found, expected] = filed.first(queue);
                 prop_assert_eq!(found, expected);
             }
         }
         // What is filed wrongly beyond the first shows when those before it are gone.
         for queue in (0..queues).map(QueueIndex) {
-            while let (found @ Some((_, run)), expected) = filed.first(queue) {
+            while let [found @ Some((_, run)), expected] = filed.first(queue) {
                 prop_assert_eq!(found, expected);
                 filed.take(run);
             }
