@@ -25,8 +25,16 @@ use crate::stack::loop_device::LoopDevice;
 use crate::stack::{fuse_mount, mount_table, wait_until};
 use crate::state::state;
 
-/// After its file system is unmounted a daemon has nothing left to do.
-const DAEMON_END_MAX: Duration = Duration::from_secs(10);
+/// A disk's file system that is in use for longer is not so for a moment.
+const RELEASE_MAX: Duration = Duration::from_secs(2);
+
+/// The daemon's file is in nobody's hands but a detached loop device's, which on a busy machine
+/// takes its time.
+const FILE_RELEASE_MAX: Duration = Duration::from_secs(10);
+
+/// After its file system is unmounted a daemon has nothing left to do, but may have to wait for a
+/// processor.
+const DAEMON_END_MAX: Duration = Duration::from_secs(30);
 
 /// How long to let whatever uses an abandoned disk go on before it is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -68,7 +76,7 @@ fn take_away(places: &Places) -> Result<(), Error> {
     // Nobody will read what is written back now: it need not take the model's time.
     let is_free = found.answers && control::tell(places, Command::Free).is_ok();
     while mount_table::at(&places.mount_point())?.is_some() {
-        mount_table::unmount_at(&places.mount_point()).inspect_err(|_| {
+        mount_table::unmount_at(&places.mount_point(), RELEASE_MAX).inspect_err(|_| {
             if is_free {
                 // Who still uses it has a disk that takes its time; that it is in use is what is said.
                 let _ = control::tell(places, Command::Charge);
@@ -79,7 +87,7 @@ fn take_away(places: &Places) -> Result<(), Error> {
         device.detach(places)?;
     }
     while mount_table::at(&places.fuse())?.is_some() {
-        mount_table::unmount_at(&places.fuse())?;
+        mount_table::unmount_at(&places.fuse(), FILE_RELEASE_MAX)?;
     }
     end_daemon(places, found.answers)?;
     owner::alone(|| remove_directory(places))

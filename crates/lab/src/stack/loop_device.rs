@@ -19,7 +19,7 @@ const BLOCK_DEVICES: &str = "/sys/block";
 const PACKAGE: &str = "mount";
 
 /// A detached device is free when its last opener has closed it.
-const DETACH_MAX: Duration = Duration::from_secs(10);
+const DETACH_MAX: Duration = Duration::from_secs(30);
 
 /// A loop device.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,9 +9,6 @@ use rustix::mount::{UnmountFlags, unmount};
 use super::wait_until;
 use crate::error::Error;
 
-/// Longer in use is not for a moment.
-const RELEASE_MAX: Duration = Duration::from_secs(2);
-
 const TABLE: &str = "/proc/self/mountinfo";
 
 /// One mount.
@@ -38,15 +35,15 @@ fn parse(line: &str) -> Option<Mount> {
     Some(Mount { minor: minor.parse().ok()?, point })
 }
 
-/// Unmounts `point`. What is in use for a moment only is waited for: a loop device lets go of its
-/// file a little after it was detached, and a process that is just being started holds what its
-/// parent had open.
+/// Unmounts `point`. What is in use for no longer than `release_max` is waited for: a loop device
+/// lets go of its file a little after it was detached, and a process that is just being started
+/// holds what its parent had open.
 ///
 /// # Errors
 /// `EBUSY` with the remedy, else what the kernel says.
-pub(crate) fn unmount_at(point: &Path) -> Result<(), Error> {
+pub(crate) fn unmount_at(point: &Path, release_max: Duration) -> Result<(), Error> {
     let mut outcome = Ok(());
-    wait_until(RELEASE_MAX, || {
+    wait_until(release_max, || {
         outcome = unmount(point, UnmountFlags::NOFOLLOW);
         outcome != Err(Errno::BUSY)
     });
