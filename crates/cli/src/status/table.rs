@@ -362,7 +362,8 @@ mod tests {
         status.classes[0].name = "7/a\x1b[2J".to_owned();
         let account = Account { bytes: 1 << 20, requests: 1, ..Account::default() };
         let name = "/data/a\nb\x1b]0;x\x07".to_owned();
-        status.files = vec![forebay_forwarder::status::File { name, account }];
+        let file = forebay_forwarder::status::File { name, account, ..Default::default() };
+        status.files = vec![file];
         let text = table("unix:/x", &status, None);
         assert!(text.contains("/data/a?b?]0;x?") && text.contains("7/a?[2J"), "{text}");
         assert!(text.chars().all(|char| char == '\n' || !char.is_control()), "{text:?}");
@@ -399,6 +400,23 @@ mod tests {
         for part in ["7/climate [weight=3]", "5.0 ms (7/climate)", "9.0 ms in 4", "3.5"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn a_job_that_is_stuck_now_is_shown_with_who_holds_it_up() {
+        let mut status = status();
+        let by = |class: &str, time_ns| forebay_forwarder::status::Blocker {
+            class: class.to_owned(),
+            requests: 3,
+            time_ns,
+        };
+        status.classes[1].blocked_by = vec![by("9/once", 1_000_000)];
+        status.classes[1].account.blocked_ns = 1_000_000;
+        let alive = &mut status.classes[1].alive;
+        (alive.waiting, alive.blocked_now, alive.blocked_now_ns) = (3, 3, 4_000_000);
+        alive.blocked_now_by = vec![by("7/climate", 4_000_000)];
+        let text = table("unix:/x", &status, None);
+        assert!(text.contains("5.0 ms (7/climate), 3 now"), "{text}");
     }
 
     #[test]
