@@ -187,7 +187,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("forebay-owner-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let places = Places { directory };
-        for _ in 0..30 {
+        for _ in 0..1_000 {
             fs::write(places.owner(), "7 (a program)").unwrap();
             let is_claimed = AtomicBool::new(false);
             std::thread::scope(|scope| {
