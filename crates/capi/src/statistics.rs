@@ -4,7 +4,7 @@ use forebay_controller::Snapshot;
 use forebay_sched::ClassStats;
 use forebay_select::{ArmReport, FEATURES, Switch, Why};
 use forebay_stats::{Account, ClassAccount, Gauges, Histogram, Ranked, Reading, Top};
-use forebay_units::{Nanos, Timestamp};
+use forebay_units::{FileId, Nanos, Timestamp};
 use serde_json::{Value, json};
 
 use crate::abi::forebay_counters;
@@ -83,7 +83,16 @@ pub(crate) fn text<'a>(
         let file = |row: &Ranked<_>| file_account(&row.account, of.taken);
         all["accounts_by_class"] = rows(&accounts.classes.rows, class);
         all["accounts_of_other_classes"] = class_account(&accounts.classes.other, of.taken);
-        all["accounts_by_file"] = rows(&accounts.files.rows, file);
+        all["accounts_by_file"] = rows(&accounts.files.rows, |row| {
+            let mut file = file(row);
+            let id = accounts.file_ids.get(&row.key);
+            // In words: a number of 64 bits is more than JSON's readers keep.
+            file["file"] = json!(id.map(|id| {
+                let FileId { device: high, inode: low, generation: _ } = *id;
+                json!({ "high": format!("{high:#x}"), "low": format!("{low:#x}") })
+            }));
+            file
+        });
         all["accounts_of_other_files"] = file_account(&accounts.files.other, of.taken);
     }
     all.to_string()
@@ -203,8 +212,7 @@ fn alive(of: &Gauges, now: Timestamp, value: &mut Value) {
 }
 
 fn blockers(of: &Top<u64>) -> Value {
-    let row =
-        |row: &Ranked<u64>| json!({ "class": row.key, "times": row.account, "ns": row.weight });
+    let row = |row: &Ranked<u64>| json!({ "class": row.key, "times": row.account, "ns": row.certain_weight() });
     of.ranking().rows.iter().map(row).collect()
 }
 

@@ -4,12 +4,12 @@
 //! sums are exact: the rows of a snapshot and its *other* row add up to all that was told.
 //! Memory: about 4.5 KiB a row, so at most 9 MiB with the default number of rows.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::ops::{Deref, DerefMut};
 
-use forebay_units::{Bytes, ClassId, Direction, FileIndex, Nanos, Timestamp};
+use forebay_units::{Bytes, ClassId, Direction, FileId, FileIndex, Nanos, Timestamp};
 
 use crate::account::{Account, ClassAccount, Flow};
 use crate::gauges::{Gauges, Live};
@@ -96,8 +96,11 @@ impl<V: Clone> DerefMut for Reading<V> {
 pub struct Snapshot {
     /// By class, heaviest first; a row's key is the `ClassId`.
     pub classes: Ranking<Reading<ClassAccount>>,
-    /// By file, heaviest first; a row's key is the name from [`Ledger::name_file`], else the `FileIndex`.
+    /// By file, heaviest first; a row's key is [`FileId::mixed`] of what [`Ledger::name_file`] said,
+    /// else the `FileIndex`.
     pub files: Ranking<Reading<Account>>,
+    /// Which file a row's key stands for, where that was said.
+    pub file_ids: BTreeMap<u64, FileId>,
 }
 
 impl Snapshot {
@@ -115,8 +118,12 @@ pub struct Ledger {
     /// In cells, because a snapshot changes what is behind an account and not what it says.
     classes: RefCell<Top<ClassAccount>>,
     files: RefCell<Top<Account>>,
-    /// What stands behind each file index.
+    /// The key behind each file index.
     names: Vec<u64>,
+    /// The files behind keys: of every row and every index, and of some that have neither any more.
+    ids: BTreeMap<u64, FileId>,
+    /// With how many of them it is time to look which are still needed.
+    ids_max: usize,
 }
 
 impl Ledger {
@@ -129,16 +136,24 @@ impl Ledger {
             classes: RefCell::new(Top::new(options.classes_max)),
             files: RefCell::new(Top::new(options.files_max)),
             names: Vec::new(),
+            ids: BTreeMap::new(),
+            ids_max: 2 * options.files_max,
         }
     }
 
-    /// Says which file an index stands for from now on, by any number that stays the file's own
-    /// when the index is given to another. Without a name, an index is its own name.
-    pub fn name_file(&mut self, file: FileIndex, name: u64) {
+    /// Says which file an index stands for from now on. Until that is said an index stands for itself.
+    pub fn name_file(&mut self, file: FileIndex, id: FileId) {
         let index = file.0 as usize;
         let unnamed = self.names.len()..=index;
         self.names.extend(unnamed.map(|index| index as u64));
-        self.names[index] = name;
+        self.names[index] = id.mixed();
+        self.ids.insert(id.mixed(), id);
+        if self.ids.len() > self.ids_max {
+            let named: BTreeSet<u64> = self.names.iter().copied().collect();
+            let files = self.files.get_mut();
+            self.ids.retain(|key, _| named.contains(key) || files.has(*key));
+            self.ids_max = self.ids_max.max(2 * self.ids.len());
+        }
     }
 
     /// A request has completed.
@@ -215,10 +230,9 @@ impl Ledger {
             by_class.of(u64::from(live.class.0)).count(now, &live);
             by_file.of(self.name_of(live.file)).count(now, &live);
         }
-        Snapshot {
-            classes: read(&mut self.classes.borrow_mut(), by_class),
-            files: read(&mut self.files.borrow_mut(), by_file),
-        }
+        let files = read(&mut self.files.borrow_mut(), by_file);
+        let file_ids = files.keys().filter_map(|key| Some((key, *self.ids.get(&key)?))).collect();
+        Snapshot { classes: read(&mut self.classes.borrow_mut(), by_class), files, file_ids }
     }
 
     #[inline]

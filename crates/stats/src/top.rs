@@ -158,6 +158,11 @@ impl<V: Row> Top<V> {
         }
     }
 
+    /// Whether a key has a row.
+    pub fn has(&self, key: u64) -> bool {
+        self.find(key).is_some()
+    }
+
     /// Which row a key has.
     #[inline]
     fn find(&self, key: u64) -> Option<usize> {

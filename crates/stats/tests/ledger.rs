@@ -1,7 +1,9 @@
 //! The ledger: exact sums however few rows it has, and each figure where it belongs.
 
-use forebay_stats::{Ledger, LedgerOptions, Live, Route, Served, Snapshot, Stage};
-use forebay_units::{Bytes, ClassId, Direction, FileIndex, Nanos, Timestamp};
+use forebay_stats::{
+    Account, Ledger, LedgerOptions, Live, Ranked, Reading, Route, Served, Snapshot, Stage,
+};
+use forebay_units::{Bytes, ClassId, Direction, FileId, FileIndex, Nanos, Timestamp};
 use proptest::prelude::*;
 
 fn served(class: u32, file: u32, bytes: u64) -> Served {
@@ -105,16 +107,38 @@ fn it_is_known_who_was_waited_for() {
 #[test]
 fn a_name_outlives_the_index_that_it_was_given_to() {
     let mut ledger = Ledger::new(LedgerOptions::default());
-    ledger.name_file(FileIndex(3), 0xabc);
+    let [first, second] = [0xabc, 0xdef].map(|inode| FileId { inode, ..FileId::default() });
+    ledger.name_file(FileIndex(3), first);
     ledger.completed(&served(1, 3, 10));
-    ledger.name_file(FileIndex(3), 0xdef);
+    ledger.name_file(FileIndex(3), second);
     ledger.completed(&served(1, 3, 10));
-    ledger.name_file(FileIndex(5), 0xabc);
+    ledger.name_file(FileIndex(5), first);
     ledger.completed(&served(1, 5, 10));
     let snapshot = read(&ledger);
-    let rows: Vec<_> =
-        snapshot.files.rows.iter().map(|row| (row.key, row.account.requests())).collect();
-    assert_eq!(rows, [(0xabc, 2), (0xdef, 1)]);
+    let row =
+        |row: &Ranked<Reading<Account>>| (snapshot.file_ids[&row.key], row.account.requests());
+    let rows: Vec<_> = snapshot.files.rows.iter().map(row).collect();
+    assert_eq!(rows, [(first, 2), (second, 1)]);
+}
+
+#[test]
+fn whose_a_row_is_stays_known_however_many_files_come_and_go() {
+    let mut ledger = Ledger::new(LedgerOptions { classes_max: 1, files_max: 4 });
+    let id = |inode| FileId { device: 1, inode, generation: 0 };
+    ledger.name_file(FileIndex(1), id(0));
+    // So heavy that it keeps its row, though its index goes to others.
+    ledger.completed(&served(1, 1, 1 << 40));
+    for inode in 1..1000 {
+        ledger.name_file(FileIndex(inode as u32 % 3), id(inode));
+        ledger.completed(&served(1, inode as u32 % 3, 1));
+    }
+    let snapshot = read(&ledger);
+    assert_eq!(snapshot.files.rows.len(), 4);
+    for row in &snapshot.files.rows {
+        assert_eq!(snapshot.file_ids.get(&row.key).map(|id| id.mixed()), Some(row.key));
+    }
+    assert_eq!(snapshot.file_ids[&snapshot.files.rows[0].key], id(0));
+    assert_eq!(snapshot.file_ids.len(), 4, "no others are handed out");
 }
 
 fn live(class: u32, file: u32, arrived: u64, stage: Stage) -> Live {

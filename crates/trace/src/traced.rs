@@ -234,7 +234,7 @@ impl Traced {
     /// Notes which file an index stands for from now on, in the scheduler's ledger too.
     pub fn note_file(&mut self, file: FileIndex, id: FileId) {
         if let Some(ledger) = self.scheduler.ledger_mut() {
-            ledger.name_file(file, id.mixed());
+            ledger.name_file(file, id);
         }
         self.note(&Event::File { file, id });
     }

@@ -463,6 +463,10 @@ static void settings_and_classes(void)
     CHECK(forebay_statistics(controller, text, 10) > 10);
     CHECK(forebay_statistics(controller, text, sizeof text) == (int)strlen(text) + 1);
     CHECK(strstr(text, "\"accounts_by_class\":[{") && strstr(text, "\"requests_completed\":1"));
+    char file[100];
+    snprintf(file, sizeof file, "\"file\":{\"high\":\"0x%llx\",\"low\":\"0x%llx\"}",
+             (unsigned long long)asked.file.high, (unsigned long long)asked.file.low);
+    CHECK(strstr(strstr(text, "\"accounts_by_file\":[{"), file));
     struct forebay_counters counters;
     CHECK(forebay_read_counters(controller, &counters, sizeof counters) == 0);
     CHECK(counters.completed == 1 && counters.files_now == 1 && counters.in_flight_now == 0);
