@@ -482,3 +482,27 @@ impl Asked {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_the_format_has_every_kind_of_event() {
+        let page = include_str!("../../../docs/trace-format.md");
+        let (_, events) = page.split_once("## Events").unwrap();
+        let (events, _) = events.split_once("**Request**").unwrap();
+        let told: Vec<u8> = events
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split_once(" |")?.0.parse().ok())
+            .collect();
+        // The kind is all there is: what wants fields lacks them, and is known all the same.
+        let is_known = |kind: &u8| {
+            let mut bits = Bits { bytes: &[0] };
+            let taken = Context::new(0, 0).take(*kind, &mut bits);
+            !matches!(taken, Some(Event::Unknown { .. }))
+        };
+        let known: Vec<u8> = (0..=u8::MAX).filter(is_known).collect();
+        assert_eq!(told, known);
+    }
+}

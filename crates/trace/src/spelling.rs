@@ -16,6 +16,10 @@ use crate::words::{RateText, Speller, TariffText, Words};
 /// More places than a scheduler has are not possible.
 const CLASSES_MAX: usize = 65_000;
 
+/// Windows begin at most so long after a recording does, and a round of them takes no longer: 2^56
+/// ns, some two years, the longest time of simulations. What came before would wait for ever.
+const WINDOW_TIME_MAX: u64 = 1 << 56;
+
 pub(crate) fn sharing(settings: &SharingSettings) -> String {
     let mut speller = Speller::default();
     put_sharing(&mut speller, settings);
@@ -88,21 +92,26 @@ fn take_sharing(words: &mut Words<'_>) -> Option<SharingSettings> {
         discipline: match discipline.as_str() {
             "sfq" => Discipline::Sfq,
             "drr" => Discipline::Drr,
-            "twins" => Discipline::Twins(TwinsSettings {
-                window: Nanos(words.take_positive("window_ns")?),
-                targets: words.take_positive("targets")?.try_into().ok()?,
-                shift: words.take("shift")?,
-                start: Timestamp(words.take("start_ns")?),
-                idle: match words.take_if("lend_after_ns")? {
-                    Some(after) => WindowIdle::LendAfter(Nanos(after)),
-                    None => WindowIdle::Strict,
-                },
-            }),
+            "twins" => {
+                let window = words.take_positive("window_ns")?;
+                let targets = words.take_positive("targets")?;
+                window.checked_mul(targets).filter(|round| *round <= WINDOW_TIME_MAX)?;
+                Discipline::Twins(TwinsSettings {
+                    window: Nanos(window),
+                    targets: targets.try_into().ok()?,
+                    shift: words.take("shift")?,
+                    start: take_start(words)?,
+                    idle: match words.take_if("lend_after_ns")? {
+                        Some(after) => WindowIdle::LendAfter(Nanos(after)),
+                        None => WindowIdle::Strict,
+                    },
+                })
+            }
             "sw" => Discipline::Sw(SwSettings {
                 window: words.take("window_ns").map(Nanos).filter(|window| {
                     (SwSettings::WINDOW_MIN..=SwSettings::WINDOW_MAX).contains(window)
                 })?,
-                start: Timestamp(words.take("start_ns")?),
+                start: take_start(words)?,
                 is_strict: words.take("strict")?,
             }),
             _ => return None,
@@ -115,6 +124,10 @@ fn take_sharing(words: &mut Words<'_>) -> Option<SharingSettings> {
         lend_below: words.take_positive("lend_below")?.try_into().ok()?,
         capacity: words.take_if("capacity")?,
     })
+}
+
+fn take_start(words: &mut Words<'_>) -> Option<Timestamp> {
+    words.take("start_ns").filter(|start| *start <= WINDOW_TIME_MAX).map(Timestamp)
 }
 
 pub(crate) fn share(share: &Share) -> String {

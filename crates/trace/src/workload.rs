@@ -36,7 +36,8 @@ pub struct Recorded {
     pub after: Option<u32>,
     /// The time since that one's end; since the first request of all if there is none.
     pub think: Nanos,
-    /// Bytes that it moved; `None` if its end was not recorded. What an append moved is known from here only.
+    /// Bytes that it moved; `None` if its end was not recorded, or only behind a place where events
+    /// are missing. What an append moved is known from here only.
     pub moved: Option<Bytes>,
     /// From its arrival to its end, as recorded.
     pub latency: Option<Nanos>,
@@ -82,7 +83,8 @@ pub enum Step {
 }
 
 /// The requests of a trace in order of arrival, one after the other. Memory grows with what was
-/// under way at one time, and with the look-ahead.
+/// under way at one time, and with the look-ahead. What was under way where events are missing
+/// counts as not ended: its end may be among them.
 ///
 /// Where an append went shows at its end. With more than so many requests behind one that has not
 /// ended, it is handed out as if its end were not recorded; everything else is as in a [`Workload`].
@@ -125,6 +127,7 @@ impl<'a> Steps<'a> {
             Some(Ok(record)) => self.concluder.take(&record),
             Some(Err(damage)) => {
                 self.concluder.catalog.forget_indices();
+                self.concluder.open.clear();
                 self.concluder.damages.push(damage);
             }
             None => self.is_over = true,
@@ -206,6 +209,8 @@ impl Concluder {
             }
             Event::Lost { events, .. } => {
                 self.lost_events = self.lost_events.saturating_add(events);
+                // Their ends may be among what is lost.
+                self.open.clear();
             }
             _ => {}
         }
@@ -262,5 +267,59 @@ impl Concluder {
 fn settle(recorded: &mut Recorded) {
     if recorded.request.access == Access::Alone {
         recorded.request.access = Access::Sync;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_units::{ClassId, FileIndex};
+
+    use super::*;
+    use crate::event::{Fate, Submit};
+    use crate::frame::Header;
+    use crate::recorder::{Recorder, RecorderOptions};
+
+    const BLOCK_REQUESTS: u64 = 100;
+
+    fn submit(seq: u64) -> Event<'static> {
+        let request = Request {
+            tag: 0,
+            file: FileIndex(0),
+            access: Access::Read,
+            range: ByteRange::new(Offset(seq << 12), Bytes::kib(4)),
+            client: ClientId(0),
+            class: ClassId(0),
+        };
+        Event::Submit(Submit { seq: Some(seq), request, has_room: true, fate: Fate::Queued })
+    }
+
+    #[test]
+    fn requests_whose_ends_are_missing_are_not_kept_beyond_the_place_where_they_are() {
+        let mut concluder = Concluder::default();
+        for seq in 0..10 * BLOCK_REQUESTS {
+            if seq % BLOCK_REQUESTS == 0 {
+                let event = Event::Lost { events: 7, blocks: 1 };
+                concluder.take(&Record { position: 0, time: Timestamp(seq), event });
+            }
+            concluder.take(&Record { position: 0, time: Timestamp(seq), event: submit(seq) });
+            assert!(concluder.open.len() as u64 <= BLOCK_REQUESTS);
+        }
+        assert_eq!((concluder.lost_events, concluder.window.len()), (70, 1000));
+
+        // A damaged block between two whole ones.
+        let mut recorder = Recorder::new(RecorderOptions { block_bytes: 16 << 10, blocks: 8 }, 0);
+        (0..10_000).for_each(|seq| recorder.record(Timestamp(seq), &submit(seq)));
+        let mut bytes = Header::default().to_bytes();
+        let (mut blocks, totals) = recorder.finish();
+        bytes.extend(blocks.next().unwrap().seal());
+        let damaged = bytes.len() + 1000;
+        blocks.for_each(|mut block| bytes.extend(block.seal()));
+        bytes.extend(totals.to_bytes());
+        bytes[damaged] ^= 1;
+        let mut steps = Steps::new(Reader::new(&bytes).unwrap(), 10);
+        while steps.damages().is_empty() {
+            steps.read_on();
+        }
+        assert!(steps.concluder.next_place() > 0 && steps.concluder.open.is_empty());
     }
 }

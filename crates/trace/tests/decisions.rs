@@ -337,6 +337,22 @@ proptest! {
 }
 
 #[test]
+fn windows_that_nobody_would_live_to_see_are_not_understood() {
+    let rest = "cost_read=0,0,1 cost_write=0,0,1 quantum=1 lend_below=1";
+    let most = 1_u64 << 56;
+    let is_read = |words: &str| Adjustment::read("sharing", &format!("{words} {rest}")).is_some();
+    for (start, allowed) in [(most, true), (most + 1, false), (u64::MAX, false)] {
+        let sw = format!("discipline=sw window_ns=1000000 start_ns={start} strict=true");
+        let twins = format!("discipline=twins window_ns=1000 targets=2 shift=0 start_ns={start}");
+        assert_eq!((is_read(&sw), is_read(&twins)), (allowed, allowed), "{start}");
+    }
+    for (window, allowed) in [(most / 2, true), (most / 2 + 1, false), (u64::MAX, false)] {
+        let words = format!("discipline=twins window_ns={window} targets=2 shift=0 start_ns=0");
+        assert_eq!(is_read(&words), allowed, "{window}");
+    }
+}
+
+#[test]
 fn the_longest_change_fits_into_an_event() {
     let most = Tariff { per_batch: u64::MAX, per_request: u64::MAX, per_mib: u64::MAX };
     let twins = TwinsSettings {
@@ -353,8 +369,11 @@ fn the_longest_change_fits_into_an_event() {
         lend_below: u32::MAX,
         capacity: Some(u64::MAX),
     };
-    let adjustment = Adjustment::Sharing(sharing);
-    assert!(adjustment.value().len() <= forebay_trace::TEXT_BYTES_MAX);
+    let longest = Adjustment::Sharing(sharing);
+    assert!(longest.value().len() <= forebay_trace::TEXT_BYTES_MAX);
+    let twins = TwinsSettings { window: Nanos(1 << 24), start: Timestamp(1 << 56), ..twins };
+    let discipline = Discipline::Twins(twins);
+    let adjustment = Adjustment::Sharing(SharingSettings { discipline, ..sharing });
     assert_eq!(Adjustment::read(&adjustment.key(), &adjustment.value()), Some(adjustment));
 }
 
