@@ -232,6 +232,21 @@ pub enum Level {
     Target,
 }
 
+impl Level {
+    /// Whether what is said about classes of this name holds for anybody.
+    fn looks_at(self, name: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::User => {
+                matches!(name, class::DEFAULT | class::OTHER) || name.starts_with(class::USER)
+            }
+            Self::Job => true,
+            // Each of them has a place, so none is an other.
+            Self::Target => name == class::DEFAULT,
+        }
+    }
+}
+
 /// Who goes next among the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
@@ -324,21 +339,39 @@ impl Settings {
     /// What is set and cannot be kept, or is not looked at: a line each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut texts = self.classes.warnings();
-        let discipline = match self.sharing.discipline {
-            Discipline::Sfq | Discipline::Drr => return texts,
-            Discipline::Twins => "twins",
-            Discipline::Sw => "sw",
+        let Sharing { level, discipline, windows, lend_below, capacity, .. } = self.sharing;
+        let has_windows = matches!(discipline, Discipline::Twins | Discipline::Sw);
+        let spelled = |key| definition::Definition::find(key).map(|known| (known.read)(self));
+        let mut ignored = |key: &str, under: &'static str| {
+            let value = spelled(under).expect("a setting of the table");
+            texts.push(format!("{key} is not looked at under {under} = {value}"));
         };
         for (name, class) in self.classes.entries() {
-            let of_user = name.starts_with(class::USER) && self.sharing.level == Level::Job;
+            let is_known = level.looks_at(name);
+            let of_user = name.starts_with(class::USER) && level == Level::Job;
             for (key, _) in class.entries() {
                 let is_share = matches!(key, "weight" | "reservation");
-                if is_share || (of_user && key != "policy") {
-                    texts.push(format!(
-                        "classes.{name}.{key} is not looked at under sharing.discipline = {discipline}"
-                    ));
+                let key_of_class = format!("classes.{name}.{key}");
+                if !is_known {
+                    ignored(&key_of_class, "sharing.level");
+                } else if has_windows && (is_share || (of_user && key != "policy")) {
+                    ignored(&key_of_class, "sharing.discipline");
                 }
             }
+        }
+        if has_windows && capacity != Ceiling::None {
+            ignored("sharing.capacity", "sharing.discipline");
+        }
+        let lends = match discipline {
+            Discipline::Sfq | Discipline::Drr => true,
+            Discipline::Twins => false,
+            Discipline::Sw => windows == Windows::WorkConserving,
+        };
+        // One is the default and the least.
+        if lend_below > 1 && !lends {
+            let is_twins = discipline == Discipline::Twins;
+            let under = if is_twins { "sharing.discipline" } else { "sharing.windows" };
+            ignored("sharing.lend_below", under);
         }
         texts
     }

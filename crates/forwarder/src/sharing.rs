@@ -11,10 +11,12 @@ mod classes;
 mod ledger;
 
 use std::fs::read_link;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 
 use forebay_engine::store::OpenHow;
 use forebay_engine::{Engine, Ranges};
+use forebay_sched::sharing::SharingSettings;
 use forebay_select::Part;
 use forebay_trace::{Adjustment, Named, PolicyChoice};
 use forebay_units::{ClassId, FileId, Offset, Timestamp};
@@ -56,7 +58,7 @@ impl Sharing {
         Self {
             is_rotating,
             wall_base_ns: 0,
-            classes: Classes::new(&settings.sharing, settings.classes.clone()),
+            classes: Classes::new(settings),
             class_names: Names::new(settings.sharing.class_count_max),
             file_names: Names::new(settings.sharing.file_count_max),
             settings: settings.clone(),
@@ -69,12 +71,14 @@ impl Sharing {
         self.wall_base_ns = wall_base_ns;
         if matches!(self.settings.sharing.discipline, Discipline::Twins | Discipline::Sw) {
             // They were made before the clock was.
-            self.adjust_sharing(engine, Timestamp(0));
+            if let Some(sharing) = note(self.made(&self.settings)) {
+                note(engine.adjust(Timestamp(0), &Adjustment::Sharing(sharing)));
+            }
         }
-        self.note_targets(engine, Timestamp(0));
+        self.name_targets(engine, 0..self.targets());
         self.settings.warnings().iter().for_each(|text| crate::log::warn(format_args!("{text}")));
         self.tell_users(engine, Timestamp(0));
-        self.classes.told_other().iter().for_each(|told| self.tell(engine, Timestamp(0), told));
+        self.classes.all_told().iter().for_each(|told| self.tell(engine, Timestamp(0), told, None));
         self.pin_all(engine);
     }
 
@@ -88,8 +92,7 @@ impl Sharing {
         let Entered { class, new, gone } =
             self.classes.enter(identity, |class| engine.is_class_busy(now, class));
         if let Some(gone) = gone {
-            engine.answer_at_once(gone, true);
-            note(engine.adjust(now, &Adjustment::Class(gone, None)));
+            release(engine, now, gone);
         }
         if let Some((told, name)) = new {
             engine.note_name(Named::Class(class), &name);
@@ -97,7 +100,7 @@ impl Sharing {
                 let places = self.classes.ids().map(|class| u64::from(class.0));
                 keys_of_classes(engine).chain(places).collect()
             });
-            self.tell(engine, now, &told);
+            self.tell(engine, now, &told, None);
         }
         class
     }
@@ -118,24 +121,25 @@ impl Sharing {
         }
     }
 
-    /// Where data servers share: names them, and tells what holds for them.
-    fn note_targets(&mut self, engine: &mut Engine, now: Timestamp) {
-        if self.settings.sharing.level != Level::Target {
-            return;
-        }
-        for target in 0..self.settings.store.targets {
-            let (told, name) = self.classes.target(ClassId(target));
-            engine.note_name(Named::Class(told.class), &name);
-            self.class_names.note(u64::from(target), name, || keys_of_classes(engine).collect());
-            self.tell(engine, now, &told);
+    /// Data servers that are classes.
+    fn targets(&self) -> u32 {
+        match self.settings.sharing.level {
+            Level::Target => self.settings.store.targets,
+            Level::None | Level::User | Level::Job => 0,
         }
     }
 
-    fn adjust_sharing(&self, engine: &mut Engine, now: Timestamp) {
-        let sharing = assemble::sharing(&self.settings, self.is_rotating, self.wall_base_ns);
-        if let Some(sharing) = note(sharing) {
-            note(engine.adjust(now, &Adjustment::Sharing(sharing)));
+    fn name_targets(&mut self, engine: &mut Engine, targets: Range<u32>) {
+        for target in targets {
+            let name = format!("target:{target}");
+            engine.note_name(Named::Class(ClassId(target)), &name);
+            self.class_names.note(u64::from(target), name, || keys_of_classes(engine).collect());
         }
+    }
+
+    /// What the scheduler shares by, as these settings say.
+    fn made(&self, settings: &Settings) -> Result<SharingSettings, crate::Error> {
+        assemble::sharing(settings, self.is_rotating, self.wall_base_ns)
     }
 
     /// A connection of a class has gone.
@@ -183,34 +187,33 @@ impl Sharing {
     }
 
     fn change(&mut self, engine: &mut Engine, now: Timestamp, settings: Settings) {
+        let targets_before = self.targets();
         let old = std::mem::replace(&mut self.settings, settings);
-        if old.scheduler != self.settings.scheduler {
+        let is_scheduler_new = old.scheduler != self.settings.scheduler;
+        if is_scheduler_new {
             self.change_policy(engine, now);
         }
-        let (is_sharing_new, is_store_new) =
-            (old.sharing != self.settings.sharing, old.store != self.settings.store);
-        if is_sharing_new || is_store_new {
-            self.classes.number_by_name(self.settings.sharing.discipline == Discipline::Sw);
-            self.adjust_sharing(engine, now);
-        }
-        let new = &self.settings;
-        // A policy for all has taken the place of those that single classes had.
-        let mut changed = self.classes.change(new.classes.clone());
-        if !new.is_auto() && old.classes.entries().any(|(_, class)| class.policy.is_some()) {
-            // A class of which it was taken back has what all have.
-            let policy = &new.scheduler.policy;
-            changed.iter_mut().for_each(|told| _ = told.policy.get_or_insert(policy.clone()));
-        }
-        let told = match old.scheduler != new.scheduler {
-            true => self.classes.all_told(),
-            false => changed,
-        };
-        told.iter().for_each(|told| self.tell(engine, now, told));
-        if is_store_new
-            || old.scheduler != self.settings.scheduler
-            || old.classes != self.settings.classes
+        self.classes.number_by_name(self.settings.sharing.discipline == Discipline::Sw);
+        // Every turn begins anew then: only if something is different for the scheduler.
+        if self.settings.sharing.level != Level::None
+            && let Some(sharing) = note(self.made(&self.settings))
+            && self.made(&old).ok() != Some(sharing)
         {
-            self.note_targets(engine, now);
+            note(engine.adjust(now, &Adjustment::Sharing(sharing)));
+        }
+        self.name_targets(engine, targets_before..self.targets());
+        (self.targets()..targets_before).for_each(|gone| release(engine, now, ClassId(gone)));
+        let changed = self.classes.change(&self.settings);
+        match is_scheduler_new {
+            // A policy for all has taken the place of those that single classes had.
+            true => {
+                let all = self.classes.all_told();
+                all.iter().for_each(|told| self.tell(engine, now, told, None));
+            }
+            false => {
+                let told = changed.iter();
+                told.for_each(|(told, had)| self.tell(engine, now, told, had.as_deref()));
+            }
         }
         self.pin_all(engine);
         if old.classes != self.settings.classes {
@@ -258,16 +261,21 @@ impl Sharing {
         note(assemble::setup(&settings, self.is_rotating)).map(|setup| setup.choice())
     }
 
-    /// Tells the scheduler about a class.
-    fn tell(&self, engine: &mut Engine, now: Timestamp, told: &Told) {
+    /// Tells the scheduler about a class, which had a policy of its own or, with `None`, has that of
+    /// all. A policy stays, with all that it has seen, unless another one is to be used.
+    fn tell(&self, engine: &mut Engine, now: Timestamp, told: &Told, had: Option<&str>) {
         let Told { class, share, policy, waits_at_limit } = told;
         engine.answer_at_once(*class, !waits_at_limit);
         note(engine.adjust(now, &Adjustment::Class(*class, Some(*share))));
         if self.settings.is_auto() {
             let own = policy.as_ref().filter(|policy| *policy != AUTO);
             engine.pin(Part::Class(*class), own.and_then(|policy| self.built(policy)));
-        } else if let Some(choice) = policy.as_ref().and_then(|policy| self.built(policy)) {
-            note(engine.adjust(now, &Adjustment::ClassPolicy(*class, choice)));
+        } else if policy.as_deref() != had {
+            // A class of which it was taken back has what all have.
+            let policy = policy.as_ref().unwrap_or(&self.settings.scheduler.policy);
+            if let Some(choice) = self.built(policy) {
+                note(engine.adjust(now, &Adjustment::ClassPolicy(*class, choice)));
+            }
         }
     }
 
@@ -336,6 +344,12 @@ pub(crate) fn name_of(how: &OpenHow) -> String {
     }
 }
 
+/// A class has given up its place, or there is no such data server any more.
+fn release(engine: &mut Engine, now: Timestamp, class: ClassId) {
+    engine.answer_at_once(class, true);
+    note(engine.adjust(now, &Adjustment::Class(class, None)));
+}
+
 fn keys_of_classes(engine: &Engine) -> impl Iterator<Item = u64> {
     // Whose rows there are does not depend on the time.
     let snapshot = engine.snapshot(Timestamp(0));
@@ -354,3 +368,6 @@ fn note<T, E: std::fmt::Display>(result: Result<T, E>) -> Option<T> {
     }
     result.ok()
 }
+
+#[cfg(test)]
+mod tests;

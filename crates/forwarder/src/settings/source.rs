@@ -292,6 +292,13 @@ pub(super) fn faults_together(settings: &Settings) -> Vec<Fault> {
         let allowed = "at least 2 where sharing.level = target: one data server shares with none; set store.targets and store.stripe_bytes as the file system has them, or sharing.level = job".to_owned();
         fault("store.targets".to_owned(), store.targets.to_string(), allowed);
     }
+    if is_by_target && store.targets > sharing.class_count_max {
+        let allowed = format!(
+            "at most sharing.class_count_max ({}) where sharing.level = target: each data server is a class; start the forwarder with a larger sharing.class_count_max",
+            sharing.class_count_max
+        );
+        fault("store.targets".to_owned(), store.targets.to_string(), allowed);
+    }
     let mut refuse_discipline = |value: &str, allowed: &str| {
         fault("sharing.discipline".to_owned(), value.to_owned(), allowed.to_owned());
     };

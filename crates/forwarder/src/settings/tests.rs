@@ -242,3 +242,77 @@ fn what_can_be_pinned_are_the_policies() {
     assert_eq!(definition::CLASS_POLICIES[0], definition::NO_PIN);
     assert_eq!(&definition::CLASS_POLICIES[1..], definition::POLICIES);
 }
+
+/// The keys of which it is said that they are not looked at, and under what.
+fn ignored(text: &str) -> Vec<String> {
+    from_toml(text).unwrap_or_else(|error| panic!("{text}: {error}")).warnings()
+}
+
+#[test]
+fn what_a_level_does_not_look_at_is_said_key_by_key() {
+    let named = "[classes.\"1000/climate\"]\nlimit_bytes_per_second = \"1GiB\"\nweight = 3\n\
+                 [classes.\"user:7\"]\nlimit_operations_per_second = 9000\n\
+                 [classes.other]\nweight = 2\n[classes.default]\nweight = 2\n";
+    let by_target = "sharing.level = \"target\"\nstore.targets = 3\n";
+    for discipline in ["sfq", "drr"] {
+        let texts = ignored(&format!("{by_target}sharing.discipline = {discipline:?}\n{named}"));
+        let keys = [
+            "1000/climate.weight",
+            "1000/climate.limit_bytes_per_second",
+            "other.weight",
+            "user:7.limit_operations_per_second",
+        ];
+        let expected =
+            keys.map(|key| format!("classes.{key} is not looked at under sharing.level = target"));
+        assert_eq!(texts, expected);
+    }
+    // One line a key, also where the discipline would not look at it either.
+    let texts = ignored(&format!("{by_target}sharing.discipline = \"twins\"\n{named}"));
+    assert_eq!(texts.len(), 5, "{texts:?}");
+    assert!(
+        texts.iter().any(|text| text
+            .contains("classes.default.weight is not looked at under sharing.discipline = twins")),
+        "{texts:?}"
+    );
+    let texts = ignored(&format!("sharing.level = \"user\"\n{named}"));
+    assert!(
+        texts.len() == 2 && texts.iter().all(|text| text.contains("1000/climate")),
+        "{texts:?}"
+    );
+    assert_eq!(ignored(named), Vec::<String>::new());
+    assert_eq!(ignored(&format!("sharing.level = \"none\"\n{named}")).len(), 5);
+}
+
+#[test]
+fn capacity_and_lending_that_windows_do_not_look_at_are_said() {
+    let set = "sharing.capacity = \"1GiB\"\nsharing.lend_below = 4\n";
+    let twins = "sharing.level = \"target\"\nstore.targets = 3\nsharing.discipline = \"twins\"\n";
+    let sw = "sharing.discipline = \"sw\"\n";
+    let strict = "sharing.windows = \"strict\"\n";
+    let of_twins = ["capacity", "lend_below"]
+        .map(|key| format!("sharing.{key} is not looked at under sharing.discipline = twins"));
+    assert_eq!(ignored(&format!("{twins}{set}")), of_twins);
+    let capacity = "sharing.capacity is not looked at under sharing.discipline = sw";
+    assert_eq!(ignored(&format!("{sw}{set}")), [capacity]);
+    let lending = "sharing.lend_below is not looked at under sharing.windows = strict";
+    assert_eq!(ignored(&format!("{sw}{strict}{set}")), [capacity, lending]);
+    assert_eq!(ignored(&format!("{strict}{set}")), Vec::<String>::new());
+    for nothing_said in [twins.to_owned(), format!("{twins}{strict}"), format!("{sw}{strict}")] {
+        assert_eq!(ignored(&nothing_said), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn each_data_server_that_shares_has_a_place() {
+    let of = |level: &str, targets: u32| {
+        from_toml(&format!(
+            "sharing.level = {level:?}\nsharing.class_count_max = 4\nstore.targets = {targets}"
+        ))
+    };
+    let error = of("target", 5).unwrap_err();
+    assert_eq!(error.faults.len(), 1, "{error}");
+    assert_eq!(error.faults[0].key, "store.targets");
+    let allowed = &error.faults[0].allowed;
+    assert!(allowed.contains("at most sharing.class_count_max (4)"), "{allowed}");
+    assert!(of("target", 4).is_ok() && of("job", 5).is_ok());
+}

@@ -24,7 +24,7 @@ use forebay_sched::sharing::{AtLimit, ClassShare, GroupId, Rate, Share};
 use forebay_units::ClassId;
 
 use crate::settings::class::{self, Ceiling, ClassSettings};
-use crate::settings::{self, Level};
+use crate::settings::{self, Level, Settings};
 
 /// The class of everybody where nothing is shared.
 const ALL: ClassId = ClassId(0);
@@ -72,6 +72,8 @@ struct Class {
 pub(crate) struct Classes {
     level: Level,
     max: usize,
+    /// Data servers, which are the classes where they share, and have no connections.
+    targets: u32,
     settings: settings::Classes,
     classes: HashMap<ClassId, Class>,
     known: HashMap<Identity, ClassId>,
@@ -93,6 +95,18 @@ pub(crate) struct Told {
     pub(crate) waits_at_limit: bool,
 }
 
+impl Told {
+    /// About a class that is below no user.
+    fn alone(class: ClassId, settings: &ClassSettings) -> Self {
+        Self {
+            class,
+            waits_at_limit: waits_at_limit(settings),
+            share: class_share(settings, None),
+            policy: settings.policy.clone(),
+        }
+    }
+}
+
 /// What comes of somebody connecting.
 pub(crate) struct Entered {
     pub(crate) class: ClassId,
@@ -103,11 +117,13 @@ pub(crate) struct Entered {
 }
 
 impl Classes {
-    pub(crate) fn new(sharing: &settings::Sharing, settings: settings::Classes) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let sharing = &settings.sharing;
         Self {
             level: sharing.level,
             max: sharing.class_count_max as usize,
-            settings,
+            targets: settings.store.targets,
+            settings: settings.classes.clone(),
             classes: HashMap::new(),
             known: HashMap::new(),
             next: 0,
@@ -120,18 +136,6 @@ impl Classes {
     /// says who goes first.
     pub(crate) fn number_by_name(&mut self, is_so: bool) {
         self.is_numbered_by_name = is_so;
-    }
-
-    /// What holds for a data server, and its name.
-    pub(crate) fn target(&self, class: ClassId) -> (Told, String) {
-        let settings = self.settings.of_default();
-        let told = Told {
-            class,
-            waits_at_limit: waits_at_limit(&settings),
-            share: class_share(&settings, None),
-            policy: settings.policy,
-        };
-        (told, format!("target:{}", class.0))
     }
 
     /// A number that no class has.
@@ -210,30 +214,36 @@ impl Classes {
         if self.level == Level::None { "all" } else { "other" }
     }
 
-    /// Other things hold from now on: what the scheduler has to be told about which classes.
-    pub(crate) fn change(&mut self, settings: settings::Classes) -> Vec<Told> {
+    /// Other things hold from now on: what the scheduler has to be told about which classes, each
+    /// with the policy of its own that it had.
+    pub(crate) fn change(&mut self, settings: &Settings) -> Vec<(Told, Option<String>)> {
         let old = self.all_told();
-        self.settings = settings;
-        let mut new = self.all_told();
-        new.retain(|told| !old.contains(told));
-        new
+        self.settings = settings.classes.clone();
+        self.targets = settings.store.targets;
+        let mut known: HashMap<ClassId, Told> =
+            old.into_iter().map(|told| (told.class, told)).collect();
+        let changed = self.all_told().into_iter().filter_map(|told| {
+            let had = known.remove(&told.class);
+            (had.as_ref() != Some(&told)).then(|| (told, had.and_then(|had| had.policy)))
+        });
+        changed.collect()
     }
 
     /// Everything that holds for classes.
     pub(crate) fn all_told(&self) -> Vec<Told> {
         let classes = self.classes.iter().map(|(id, class)| self.told(*id, &class.identity));
-        classes.chain(self.told_other()).collect()
+        let targets = match self.level {
+            Level::Target => self.targets,
+            Level::None | Level::User | Level::Job => 0,
+        };
+        let of_default = self.settings.of_default();
+        let targets = (0..targets).map(|target| Told::alone(ClassId(target), &of_default));
+        classes.chain(targets).chain(self.told_other()).collect()
     }
 
     /// What holds for those who have no place.
-    pub(crate) fn told_other(&self) -> Option<Told> {
-        let settings = self.settings.of_other();
-        (self.level != Level::None).then(|| Told {
-            class: OTHER_CLASS,
-            waits_at_limit: waits_at_limit(&settings),
-            share: class_share(&settings, None),
-            policy: settings.policy,
-        })
+    fn told_other(&self) -> Option<Told> {
+        (self.level != Level::None).then(|| Told::alone(OTHER_CLASS, &self.settings.of_other()))
     }
 
     /// Every class that has a place.
@@ -348,15 +358,17 @@ fn share(settings: &ClassSettings) -> Share {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
+
+    fn settings(level: Level, max: u32) -> Settings {
+        let mut settings = Settings::default();
+        (settings.sharing.level, settings.sharing.class_count_max) = (level, max);
+        settings.classes.set("climate", "weight", "3").unwrap();
+        settings.classes.set("user:7", "weight", "5").unwrap();
+        settings
+    }
 
     fn classes(level: Level, max: u32) -> Classes {
-        let sharing =
-            settings::Sharing { level, class_count_max: max, ..Settings::default().sharing };
-        let mut named = settings::Classes::default();
-        named.set("climate", "weight", "3").unwrap();
-        named.set("user:7", "weight", "5").unwrap();
-        Classes::new(&sharing, named)
+        Classes::new(&settings(level, max))
     }
 
     fn enter(classes: &mut Classes, user: u32, job: &str) -> Entered {
@@ -447,13 +459,13 @@ mod tests {
     fn those_without_a_place_have_the_settings_of_other_or_the_default() {
         let mut classes = classes(Level::Job, 3);
         assert_eq!(classes.told_other().expect("jobs share").share, ClassShare::default());
-        let mut settings = classes.settings.clone();
-        settings.set("default", "limit", "1MiB/s").unwrap();
-        settings.set("other", "at_limit", "wait").unwrap();
-        let told = classes.change(settings);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!((told[0].class, told[0].waits_at_limit), (OTHER_CLASS, true));
-        assert_eq!(told[0].share.share.bytes, Some(Rate::bytes(1 << 20)));
+        let mut settings = settings(Level::Job, 3);
+        settings.classes.set("default", "limit", "1MiB/s").unwrap();
+        settings.classes.set("other", "at_limit", "wait").unwrap();
+        let changed = classes.change(&settings);
+        let [(told, _)] = changed.as_slice() else { panic!("{changed:?}") };
+        assert_eq!((told.class, told.waits_at_limit), (OTHER_CLASS, true));
+        assert_eq!(told.share.share.bytes, Some(Rate::bytes(1 << 20)));
         assert_eq!(self::classes(Level::None, 3).told_other(), None);
     }
 
@@ -491,13 +503,13 @@ mod tests {
         let mut classes = classes(Level::Job, 10);
         enter(&mut classes, 7, "climate");
         enter(&mut classes, 7, "weather");
-        let mut settings = classes.settings.clone();
-        settings.set("climate", "limit", "1MiB/s").unwrap();
-        settings.set("climate", "at_limit", "wait").unwrap();
-        let told = classes.change(settings);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].waits_at_limit);
-        let share = told[0].share.share;
+        let mut settings = settings(Level::Job, 10);
+        settings.classes.set("climate", "limit", "1MiB/s").unwrap();
+        settings.classes.set("climate", "at_limit", "wait").unwrap();
+        let changed = classes.change(&settings);
+        let [(told, _)] = changed.as_slice() else { panic!("{changed:?}") };
+        assert!(told.waits_at_limit);
+        let share = told.share.share;
         assert_eq!((share.bytes, share.at_limit), (Some(Rate::bytes(1 << 20)), AtLimit::Wait));
     }
 }
