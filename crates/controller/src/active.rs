@@ -42,6 +42,7 @@ pub(crate) fn is_active(key: u64) -> bool {
 /// A loop of one controller on this thread, until dropped.
 #[derive(Debug)]
 pub(crate) struct Active {
+    key: u64,
     /// There until it is dropped.
     buffers: Option<Box<Buffers>>,
     /// Whether this is the alarm's own thread, which may dispatch for as long as it likes.
@@ -61,7 +62,7 @@ impl Active {
         };
         // The loops are gone in a thread that is ending, which has no call-back below it.
         let buffers = LOOPS.try_with(enter).unwrap_or_else(|_| Some(Box::default()))?;
-        Some(Self { buffers: Some(buffers), is_alarm: false })
+        Some(Self { key, buffers: Some(buffers), is_alarm: false })
     }
 
     /// How many requests are to be delivered or woken.
@@ -99,8 +100,26 @@ impl Drop for Active {
         // It fails only in a thread that is ending, whose loops are gone.
         _ = LOOPS.try_with(|loops| {
             let mut loops = loops.borrow_mut();
-            loops.active.pop();
+            // Loops are inside each other, but rounds end in any order.
+            if let Some(place) = loops.active.iter().rposition(|key| *key == self.key) {
+                loops.active.swap_remove(place);
+            }
             loops.spare.push(buffers);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_of_several_controllers_end_in_any_order() {
+        let (first, second) = (Active::enter(1).unwrap(), Active::enter(2).unwrap());
+        drop(first);
+        assert!(!is_active(1) && is_active(2));
+        assert!(Active::enter(2).is_none());
+        drop(second);
+        assert!(!is_active(2));
     }
 }

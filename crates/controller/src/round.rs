@@ -5,7 +5,6 @@
 //! costs more than what the scheduler does for it.
 
 use core::sync::atomic::Ordering;
-use std::thread;
 
 use forebay_units::{Nanos, Timestamp};
 
@@ -28,9 +27,10 @@ pub enum Next<'a> {
     Nothing,
 }
 
-/// A controller's lock, until this is dropped: a submission of another thread is left and taken along
-/// then, its other calls wait. So it is not to be kept while anything is waited for, and the thread
-/// that has it calls nothing of [`Controller`] meanwhile. All of it happens at the time at which it began.
+/// A controller's lock, until this is dropped: a submission of another thread is left, and taken along
+/// then or before what is said here later; its other calls wait. So it is not to be kept while anything
+/// is waited for, and the thread that has it calls nothing of [`Controller`] meanwhile. All of it happens
+/// at the time at which it began, or last took something along.
 pub struct Round<'a> {
     controller: &'a Controller,
     /// There until it is dropped.
@@ -115,16 +115,21 @@ impl Round<'_> {
         })
     }
 
+    /// For something that is said, after what others had left by then.
     fn parts(&mut self) -> (&Shared, Timestamp, &mut Locked) {
-        let locked = self.locked.as_mut().expect("it is not dropped");
-        (&self.controller.shared, self.now, locked)
+        let locked = &mut **self.locked.as_mut().expect("it is not dropped");
+        let shared = &self.controller.shared;
+        if !shared.ring.is_empty() {
+            self.now = shared.catch_up(locked);
+        }
+        (shared, self.now, locked)
     }
 }
 
 impl Drop for Round<'_> {
     fn drop(&mut self) {
         let Some(locked) = self.locked.take() else { return };
-        if thread::panicking() {
+        if locked.is_breaking() {
             // The lock breaks, as wherever else somebody panics under it.
             return;
         }
@@ -232,6 +237,29 @@ mod tests {
     }
 
     #[test]
+    fn what_others_left_during_a_round_comes_before_what_it_says_next() {
+        let controller = controller(Delivery::Rounds);
+        let mut round = controller.round().unwrap();
+        let leave = |asked: Submission| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| controller.submit(&asked)).join().unwrap().unwrap()
+            })
+        };
+        let older = leave(request(1, Access::Write));
+        let younger = round.submit(&request(2, Access::Write)).unwrap();
+        assert_eq!(going(&mut round), [1]);
+        assert!(going(&mut round).is_empty(), "the younger write waits for the older one");
+        round.complete(older, Outcome::Moved(Bytes(10))).unwrap();
+        assert_eq!(going(&mut round), [2]);
+        let left = leave(request(3, Access::Read));
+        assert_eq!(round.complete(left, Outcome::Failed(0)), Err(Error::NotDispatched));
+        let left = leave(request(4, Access::Read));
+        assert_eq!(round.cancel(left), Ok(()));
+        round.complete(younger, Outcome::Moved(Bytes(10))).unwrap();
+        assert_eq!(going(&mut round), [3]);
+    }
+
+    #[test]
     fn a_drain_ends_with_the_round_that_ends_the_last_request() {
         let controller = controller(Delivery::Rounds);
         let mut round = controller.round().unwrap();
@@ -260,6 +288,29 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert_eq!(controller.round().err(), Some(Error::Broken));
+    }
+
+    #[test]
+    fn a_round_that_begins_and_ends_during_a_panic_is_like_any_other() {
+        struct Last<'a>(&'a Controller);
+        impl Drop for Last<'_> {
+            fn drop(&mut self) {
+                let round = self.0.round().unwrap();
+                std::thread::scope(|scope| {
+                    let late = || self.0.submit(&request(7, Access::Read));
+                    scope.spawn(late).join().unwrap().unwrap();
+                });
+                drop(round);
+            }
+        }
+        let controller = controller(Delivery::Rounds);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _last = Last(&controller);
+            panic!("as planned");
+        }));
+        assert!(panicked.is_err());
+        assert!(!controller.shared.has_left(), "it was taken along");
+        assert_eq!(going(&mut controller.round().unwrap()), [7]);
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Shared {
     pub(crate) fn lock_in_turn(&self) -> Result<(Held<'_, Locked>, Timestamp, bool), Error> {
         let (ring, ends) = (self.ring.claimed_count(), self.ends.claimed_count());
         let mut has_taken = false;
-        let mut yields = 0;
+        let mut patience = Patience::default();
         loop {
             let mut locked = self.lock.take()?;
             let now = locked.now(self);
@@ -167,14 +167,23 @@ impl Shared {
             if self.ring.freed_count() >= ring && self.ends.freed_count() >= ends {
                 return Ok((locked, now, has_taken));
             }
-            // Somebody is between claiming an entry and publishing it.
             drop(locked);
-            yields += 1;
-            match yields > YIELDS_MAX {
-                false => thread::yield_now(),
-                // It may be one with a lower priority, which no yielding lets run.
-                true => thread::sleep(PATIENCE),
+            patience.wait();
+        }
+    }
+
+    /// Does what other threads, or this one, have left before, and goes on at the time that it is then.
+    #[cold]
+    pub(crate) fn catch_up(&self, locked: &mut Locked) -> Timestamp {
+        let claimed = self.ring.claimed_count();
+        let mut patience = Patience::default();
+        loop {
+            let now = locked.now(self);
+            locked.take_along(self, now);
+            if self.ring.freed_count() >= claimed {
+                return now;
             }
+            patience.wait();
         }
     }
 
@@ -197,6 +206,21 @@ impl Shared {
         let ticket = self.slots.ticket(name);
         let published = claim.publish(&Operation::Submit(*submission));
         Some((ticket, published))
+    }
+}
+
+/// How often somebody has been found between claiming an entry and publishing it.
+#[derive(Default)]
+struct Patience(u32);
+
+impl Patience {
+    fn wait(&mut self) {
+        self.0 += 1;
+        match self.0 > YIELDS_MAX {
+            false => thread::yield_now(),
+            // It may be one with a lower priority, which no yielding lets run.
+            true => thread::sleep(PATIENCE),
+        }
     }
 }
 

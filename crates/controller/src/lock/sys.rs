@@ -61,6 +61,13 @@ impl<T> Lock<T> {
     }
 }
 
+impl<T> Held<'_, T> {
+    /// Whether its owner has begun to panic since it took the lock, which breaks when this is dropped.
+    pub(crate) fn is_breaking(&self) -> bool {
+        !self.was_panicking && thread::panicking()
+    }
+}
+
 impl<T> Deref for Held<'_, T> {
     type Target = T;
 
@@ -79,7 +86,7 @@ impl<T> DerefMut for Held<'_, T> {
 
 impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        match !self.was_panicking && thread::panicking() {
+        match self.is_breaking() {
             false => self.lock.state.let_go(),
             true => {
                 self.lock.state.break_for_ever();
