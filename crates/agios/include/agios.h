@@ -76,7 +76,8 @@ bool agios_release_request(char *file_id,
  * added first. Note the order: len, then offset.
  *
  * errno: ENOENT  no such request was ever added, or it has been released or cancelled
- *        EALREADY  it is with the program, which must release it
+ *        EALREADY  it is with the program, or will be when the call-backs return for those that are
+ *                  given back together with it; the program must release it
  *        ENXIO   the library is not running
  */
 bool agios_cancel_request(char *file_id,

@@ -154,6 +154,8 @@ fn set_weight(controller: &Controller, class: ClassId, weight: u32) -> Result<()
 fn policy_settings(config: &Config) -> PolicySettings {
     let limits = Limits {
         run_requests_max: BATCH_REQUESTS_MAX as u32,
+        // What is on its way and not given could be neither cancelled nor released.
+        batch_bytes_max: Bytes::ZERO,
         wait_max: config.waiting_time,
         ..Limits::default()
     };

@@ -165,15 +165,20 @@ fn cancel_takes_exactly_the_request_that_is_named() {
 }
 
 #[test]
-fn what_a_call_back_cancels_out_of_a_long_batch_is_not_given_and_the_rest_is() {
+fn what_is_not_in_the_call_back_of_its_neighbours_can_still_be_cancelled() {
     let bench = Bench::new();
     let program = bench.compile("long_batch");
-    for (algorithm, options) in
-        [("aIOLi", "aioli_quantum = 1048576"), ("MLF", "mlf_quantum = 1048576"), ("TO-agg", "")]
-    {
-        let text =
-            format!("library_options: {{ default_algorithm = \"{algorithm}\"; {options} }}\n");
-        succeeded(command(&program).arg(bench.write("long.conf", &text)));
+    let weights = bench.write("weights", "3 1");
+    for algorithm in without("NOOP") {
+        for bound in [1, 65_536] {
+            let text = format!(
+                "library_options: {{ default_algorithm = \"{algorithm}\"; wfq_conf = \"{}\";\
+                 aioli_quantum = 1048576; mlf_quantum = 1048576; twins_window = 200 }}\n\
+                 forebay: {{ in_flight_max = {bound} }}\n",
+                weights.display()
+            );
+            succeeded(command(&program).arg(bench.write("long.conf", &text)));
+        }
     }
 }
 

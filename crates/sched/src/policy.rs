@@ -201,7 +201,8 @@ pub struct Limits {
     pub run_bytes_max: Bytes,
     /// Most requests in a run (A_cnt).
     pub run_requests_max: u32,
-    /// Largest batch of several runs in bytes (A_batch): aIOLi continuations, HBRR turns.
+    /// Largest batch of several runs in bytes (A_batch): aIOLi continuations, HBRR turns. If 0, every
+    /// batch is one run, and so at most `run_requests_max` requests.
     pub batch_bytes_max: Bytes,
     /// Longest wait for a better batch (W_eff): 0 where the device gains nothing from order.
     pub wait_max: Nanos,

@@ -94,6 +94,13 @@ macro_rules! laws {
                 }
 
                 #[test]
+                fn where_batches_are_single_runs_none_has_more_requests_than_a_run(
+                    ops in ops_without_switch(120)
+                ) {
+                    sends_single_runs($policy, &ops);
+                }
+
+                #[test]
                 fn nobody_starves(seed in any::<u64>()) {
                     serves_a_victim_in_time($policy, seed);
                 }
@@ -152,6 +159,26 @@ fn never_waits(policy: PolicyName, sharing: Sharing, ops: &[Op]) {
     driver.run_dry();
     assert_eq!(driver.scheduler.stats().waits, 0);
     assert!(!driver.trace.iter().any(|decision| decision.starts_with("Wait")));
+}
+
+/// Neighbours that fill several runs stand in the queue first.
+fn sends_single_runs(policy: PolicyName, ops: &[Op]) {
+    let mut settings = settings();
+    settings.limits.batch_bytes_max = Bytes::ZERO;
+    let mut driver = Driver::new(policy, GuardMode::Overlap, settings);
+    for tag in 0..40 {
+        let request = Request {
+            tag,
+            file: FileIndex(0),
+            access: Access::Read,
+            range: ByteRange::new(Offset(tag * BLOCK), Bytes(BLOCK)),
+            client: ClientId(0),
+            class: ClassId(0),
+        };
+        driver.submit(request, Room::Full);
+    }
+    driver.run(ops);
+    driver.run_dry();
 }
 
 fn drains(policy: PolicyName, sharing: Sharing, ops: &[Op]) {

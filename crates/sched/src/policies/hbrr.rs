@@ -54,7 +54,7 @@ impl Default for HbrrSettings {
 ///
 /// Bound: with M active queues, one of them is served again after at most (M − 1) quanta of
 /// ranges, each at most `run_bytes_max`; with a quantum in bytes, after at most
-/// (M − 1) · (quantum + `batch_bytes_max`).
+/// (M − 1) · (quantum + `batch_bytes_max`, or + `run_bytes_max` if that is more).
 #[derive(Clone, Debug)]
 pub struct Hbrr {
     settings: HbrrSettings,

@@ -379,10 +379,11 @@ impl Driver {
         }
         assert_eq!(batch.range().end, end);
         assert!(members.is_sorted_by_key(|member| member.request.range.start), "offset order");
-        assert!(
-            members.len() == 1 || bytes <= limits.batch_bytes_max.0,
-            "{bytes} bytes in one batch"
-        );
+        let bytes_max = limits.batch_bytes_max.max(limits.run_bytes_max);
+        assert!(members.len() == 1 || bytes <= bytes_max.0, "{bytes} bytes in one batch");
+        let is_a_run = limits.batch_bytes_max == Bytes::ZERO;
+        let count_max = if is_a_run { limits.run_requests_max as usize } else { usize::MAX };
+        assert!(members.len() <= count_max, "{} requests in one batch", members.len());
         let skips = |access| matches!(access, Access::Alone | Access::Sync);
         assert!(members.len() == 1 || !skips(batch.access()), "syncs and appends go alone");
     }
