@@ -6,12 +6,14 @@ use std::process::{Command, Output};
 use forebay_forwarder::Forwarder;
 use forebay_forwarder::settings::Sources;
 use forebay_sched::policies::hbrr::HbrrQuantum;
-use forebay_sched::sharing::{AtLimit, ClassShare, Rate, Share};
-use forebay_sched::{Access, Limits, PolicyName, Request, SchedulerOptions};
+use forebay_sched::sharing::{
+    AtLimit, ClassShare, Discipline, Rate, Share, SharingSettings, SwSettings, TwinsSettings,
+};
+use forebay_sched::{Access, Bypass, ClassOptions, Limits, PolicyName, Request, SchedulerOptions};
 use forebay_trace::{
     Adjustment, Event, Fate, Header, PolicyChoice, Recorder, RecorderOptions, Setup, Submit,
 };
-use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Offset, Timestamp};
+use forebay_units::{ByteRange, Bytes, ClassId, ClientId, FileIndex, Nanos, Offset, Timestamp};
 use serde_json::Value;
 
 /// A folder with logs and traces in it.
@@ -449,6 +451,141 @@ fn real_time_asks_a_forwarder_over_files_that_are_gone_afterwards() {
     let json = scene.json(&["replay", "t", "--against", "folder", "--json"]);
     check_live(&json, &["aioli"], 320, 320 * 16_384);
     assert!(is_empty(&folder));
+}
+
+#[test]
+fn real_time_has_every_policy_but_sw_which_is_no_policy_of_a_forwarder() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    scene.import(FIO, "t");
+    let all = ["replay", "t", "--policy", "all,to", "--against", "folder", "--json"];
+    let names = PolicyName::ALL.into_iter().filter(|name| *name != PolicyName::Sw);
+    let mut names: Vec<String> = names.map(|name| name.to_string().to_lowercase()).collect();
+    names.push("to".into());
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    check_live(&scene.json(&all), &names, 4, 20_480);
+    let at = |at: u64| at * 1_000_000;
+    let recorded = in_windows(PolicyName::Sw, None, None, &[(at(1), 0), (at(2), 1)]);
+    std::fs::write(scene.path("sw"), recorded).unwrap();
+    for arguments in [&["t", "--policy", "to,sw"][..], &["sw"]] {
+        let arguments = [&["replay"], arguments, &["--against", "folder"]].concat();
+        let (code, error) = scene.refused(&arguments);
+        assert!(code == 2 && error.contains("sharing.discipline = sw"), "{error}");
+        assert!(!error.contains("making"), "nothing has been played: {error}");
+    }
+}
+
+/// A trace of reads of 16 KiB, each at its time and of its class, which is a client, and over at
+/// once. Classes share in one way and from some time on in another one.
+fn in_windows(
+    policy: PolicyName,
+    made: Option<Discipline>,
+    changed: Option<(u64, Discipline)>,
+    requests: &[(u64, u32)],
+) -> Vec<u8> {
+    let sharing = |discipline| SharingSettings { discipline, ..SharingSettings::default() };
+    let setup = Setup {
+        policy,
+        options: SchedulerOptions { bypass: Bypass::Never, ..SchedulerOptions::default() },
+        limits: Limits::default(),
+        hbrr_quantum: HbrrQuantum::Ranges(3),
+        classes: made
+            .map(|made| ClassOptions { sharing: sharing(made), ..ClassOptions::default() }),
+    };
+    let header = Header { settings: setup.entries(), ..Header::default() };
+    let mut recorder = Recorder::new(RecorderOptions::default(), 0);
+    let mut changed = changed;
+    for (number, (at, class)) in (0_u64..).zip(requests) {
+        if let Some((when, discipline)) = changed.filter(|(when, _)| when <= at) {
+            let change = Adjustment::Sharing(sharing(discipline));
+            let (key, value) = (change.key(), change.value());
+            recorder.record(Timestamp(when), &Event::Setting { key: &key, value: &value });
+            changed = None;
+        }
+        let request = Request {
+            tag: 0,
+            file: FileIndex(0),
+            access: Access::Read,
+            range: ByteRange::new(Offset(number << 20), Bytes(16_384)),
+            client: ClientId(*class),
+            class: ClassId(*class),
+        };
+        let submit = Submit { seq: None, request, has_room: true, fate: Fate::Queued };
+        recorder.record(Timestamp(*at), &Event::Submit(submit));
+        let end = Event::Complete { seq: number, errno: 0, moved: Bytes(16_384) };
+        recorder.record(Timestamp(*at), &end);
+    }
+    let (blocks, totals) = recorder.finish();
+    let mut bytes = header.to_bytes();
+    blocks.for_each(|mut block| bytes.extend_from_slice(block.seal()));
+    bytes.extend(totals.to_bytes());
+    bytes
+}
+
+#[test]
+fn windows_are_on_in_virtual_time_when_they_were_on() {
+    const MS: u64 = 1_000_000;
+    let window = Nanos::secs(1);
+    let sw = |start| {
+        let start = Timestamp(start * MS);
+        Discipline::Sw(SwSettings { window, start, is_strict: true })
+    };
+    let twins = |start, shift| {
+        let start = Timestamp(start * MS);
+        let twins = TwinsSettings { window, targets: 2, shift, start, ..TwinsSettings::default() };
+        Discipline::Twins(twins)
+    };
+    let scene = Scene::new();
+    let check = |made, changed, requests: &[(u64, u32)], longest: u64, makespan: u64| {
+        let requests: Vec<_> = requests.iter().map(|(at, class)| (at * MS, *class)).collect();
+        let trace = in_windows(PolicyName::To, Some(made), changed, &requests);
+        std::fs::write(scene.path("t"), trace).unwrap();
+        let json = scene.json(&["replay", "t", "--device", "ssd", "--json"]);
+        let run = &json["runs"][1];
+        assert_eq!(run["requests"], requests.len());
+        // The device takes some 0.1 ms.
+        for (found, ms) in [(&run["latency"]["max_ns"], longest), (&run["makespan_ns"], makespan)] {
+            let found = found.as_u64().unwrap();
+            assert!((ms * MS..(ms + 5) * MS).contains(&found), "{ms} ms: {run}");
+        }
+    };
+    // Windows end at 3 s and 4 s.
+    check(sw(0), None, &[(2900, 0), (2950, 1)], 100, 100);
+    check(sw(0), None, &[(2900, 0), (3300, 1)], 700, 1100);
+    check(sw(2900), None, &[(2900, 0), (3300, 1)], 1000, 1000);
+    // The first one has yet to begin, at 3.4 s: until its end there is none before it.
+    check(sw(3400), None, &[(2900, 0)], 1500, 1500);
+    // From some time on, before and after the first request.
+    check(Discipline::Sfq, Some((2800, sw(0))), &[(2900, 0)], 100, 100);
+    check(Discipline::Sfq, Some((3500, sw(0))), &[(2900, 0), (3600, 1)], 400, 1100);
+    // Window 2 is of server 0, window 3 of server 1, and with a shift the other way round.
+    check(twins(0, 0), None, &[(2900, 1)], 100, 100);
+    check(twins(0, 0), None, &[(2900, 0)], 0, 0);
+    check(twins(0, 1), None, &[(2900, 0)], 100, 100);
+    check(twins(0, 0), None, &[(3300, 0)], 700, 700);
+    check(twins(0, 0), None, &[(3300, 1)], 0, 0);
+}
+
+#[test]
+fn real_time_has_windows_of_arrival_and_says_that_it_has_none_of_servers() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    let replay = |discipline| {
+        let requests: Vec<_> = (0..8).map(|number| (1000 + number, number as u32 % 2)).collect();
+        let trace = in_windows(PolicyName::To, Some(discipline), None, &requests);
+        std::fs::write(scene.path("t"), trace).unwrap();
+        let output = scene.trace(&["replay", "t", "--against", "folder", "--json"]);
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        check_live(&json, &["to"], 8, 8 * 16_384);
+        (json["runs"][1]["makespan_ns"].as_u64().unwrap(), text(&output.stderr))
+    };
+    let (_, said) = replay(Discipline::Twins(TwinsSettings::default()));
+    assert!(said.contains("not replayed in real time: windows of data servers"), "{said}");
+    let sw = SwSettings { window: Nanos::millis(40), is_strict: true, ..SwSettings::default() };
+    let (makespan, said) = replay(Discipline::Sw(sw));
+    assert!(!said.contains("not replayed"), "{said}");
+    // Each client asks four times, and nothing leaves before the window is over.
+    assert!(makespan >= 3 * sw.window.0, "{makespan}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::{Barrier, mpsc};
 use forebay_client::Endpoint;
 use forebay_forwarder::settings::Sources;
 use forebay_forwarder::{Forwarder, Status};
-use forebay_sched::{Access, GuardMode};
+use forebay_sched::{Access, GuardMode, PolicyName};
 use forebay_sim::{Choice, Pace};
 use forebay_stats::Histogram;
 use forebay_trace::{Catalog, Damage, Reader, Step, Steps};
@@ -22,7 +22,8 @@ use tempfile::TempDir;
 use super::feed::{Feed, LOOK_AHEAD};
 use super::player::{Player, Seen, Stage};
 use super::recording::Recording;
-use super::shares::{Shares, discipline, job};
+use super::replay::Finished;
+use super::shares::{Shares, job};
 use super::table::{Run, latency, per_second};
 use crate::console::say;
 use crate::failure::{FAILED, Failure, USAGE};
@@ -126,7 +127,7 @@ pub(super) fn replay(
     survey: &Survey,
     reader: &Reader<'_>,
     told: &Told<'_>,
-) -> Result<Vec<Run>, Failure> {
+) -> Result<Finished, Failure> {
     if told.against.starts_with("unix:") || told.against.starts_with("tcp:") {
         if told.policies.is_some() || told.device.is_some() {
             return Err(usage(
@@ -147,7 +148,7 @@ pub(super) fn replay(
             name.split_once('/').map_or(name.clone(), |(_, job)| job.to_owned())
         });
         let seen = play(survey, reader, &players, &endpoint, &files, told)?;
-        return Ok(vec![run("as it is".into(), seen, None)]);
+        return Ok(Finished { runs: vec![run("as it is".into(), seen, None)], failure: None });
     }
     let folder = Path::new(told.against);
     if !folder.is_dir() {
@@ -157,8 +158,14 @@ pub(super) fn replay(
         )));
     }
     let policies = told.policies.unwrap_or(std::slice::from_ref(told.default_policy));
+    if policies.iter().any(is_sw) {
+        return Err(usage(
+            "sw is no policy of a forwarder but a way in which its jobs share: name another --policy, leave out \
+             --against, or name a forwarder that runs with sharing.discipline = sw",
+        ));
+    }
     let players = survey.players(job);
-    let shares = Shares::of(told.recording.shares_if_shared());
+    let shares = Shares::of(told.recording.made(), told.recording.shares_if_shared());
     let replay = |choice: &Choice| {
         let policy = choice.name().to_lowercase();
         let files = Files::make(survey, folder)?;
@@ -171,8 +178,8 @@ pub(super) fn replay(
                 let changing = scope.spawn(|| shares.go_on(&endpoint, &{ over }));
                 let seen = play(survey, reader, &players, &endpoint, &files, told);
                 drop(is_over);
-                let changed = changing.join().map_err(|_| failed("a bug"))?;
-                seen.and_then(|seen| changed.map(|()| seen))
+                changing.join().map_err(|_| failed("a bug"))?;
+                seen
             });
             stopper.stop();
             (seen, serving.join())
@@ -180,7 +187,12 @@ pub(super) fn replay(
         let status = status.map_err(|_| failed("the forwarder ended by a bug"))?.map_err(failed)?;
         Ok(run(policy, seen?, Some(&status)))
     };
-    policies.iter().map(replay).collect()
+    Ok(policies.iter().map(replay).collect())
+}
+
+/// Whether a choice is the policy that no forwarder has: it orders classes.
+pub(super) fn is_sw(choice: &Choice) -> bool {
+    matches!(choice, Choice::Fixed(PolicyName::Sw))
 }
 
 /// A forwarder over the made files, in this process.
@@ -216,7 +228,8 @@ fn forwarder(
     Ok((forwarder, endpoint))
 }
 
-/// What the recorded scheduler was made with, as settings of a forwarder.
+/// What the recorded scheduler was made with, as settings of a forwarder; how its classes shared
+/// is told later, with their [`Shares`].
 fn recorded(recording: &Recording) -> Vec<(&'static str, String)> {
     let Some(setup) = &recording.setup else { return Vec::new() };
     let limits = &setup.limits;
@@ -228,12 +241,8 @@ fn recorded(recording: &Recording) -> Vec<(&'static str, String)> {
     ];
     let wait = recording.wait_max().map(|wait| format!("{}ns", wait.0));
     settings.extend(wait.map(|wait| ("scheduler.wait_max", wait)));
-    match &setup.classes {
-        None => settings.push(("sharing.level", "none".into())),
-        Some(classes) => {
-            let known = discipline(&classes.sharing.discipline);
-            settings.extend(known.map(|name| ("sharing.discipline", name.into())));
-        }
+    if setup.classes.is_none() {
+        settings.push(("sharing.level", "none".into()));
     }
     settings
 }

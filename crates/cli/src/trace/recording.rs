@@ -1,10 +1,11 @@
 //! What a trace has for a simulation: the requests that clients made, and how their classes shared.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use clap::ValueEnum;
 use forebay_forwarder::settings::Sources;
-use forebay_sched::sharing::Share;
+use forebay_sched::sharing::{Discipline, Share, SharingSettings, SwSettings, TwinsSettings};
 use forebay_sim::{Choice, Invalid, Pace, Scenario, Simulation};
 use forebay_trace::{Adjustment, Event, Header, PolicyChoice, Reader, Setup, Workload};
 use forebay_units::{Nanos, Timestamp};
@@ -43,7 +44,10 @@ pub(crate) struct Recording {
     pub(crate) workload: Workload,
     /// What the recorded scheduler was made with, if the trace says.
     pub(crate) setup: Option<Setup>,
-    /// How classes shared from some moment on, counted from the first request.
+    /// When the first request came.
+    first: Timestamp,
+    /// How classes shared from some moment on, counted from the first request; windows begin at
+    /// the recorded times.
     shares: Vec<(Timestamp, Adjustment)>,
     /// Changes of policies while it was recorded; a replay has its own.
     pub(crate) policy_changes: usize,
@@ -99,7 +103,7 @@ impl Recording {
             }
         }
         let workload = Workload::default();
-        Self { header, workload, setup, shares, policy_changes: during.len() }
+        Self { header, workload, setup, first: start, shares, policy_changes: during.len() }
     }
 
     /// How classes shared from some moment on, counted from the first request; nothing where no
@@ -136,8 +140,49 @@ impl Recording {
         told.or_else(|| self.setup.map(|setup| setup.limits.wait_max))
     }
 
+    /// How classes shared from the beginning, if they did.
+    pub(crate) fn made(&self) -> Option<SharingSettings> {
+        self.setup?.classes.map(|classes| classes.sharing)
+    }
+
+    /// What a simulation waits before the first request, so that windows are on as they were: the
+    /// one that it came in has begun before, and nothing begins before a simulation. Less than the
+    /// longest window.
+    pub(crate) fn lead(&self) -> Nanos {
+        let made = self.made().map(|made| (Timestamp(0), made));
+        let changed = self.shares.iter().filter_map(|(at, adjustment)| match adjustment {
+            Adjustment::Sharing(sharing) => Some((*at, *sharing)),
+            _ => None,
+        });
+        let windows = made.into_iter().chain(changed);
+        let leads = windows.filter_map(|(at, SharingSettings { discipline, .. })| {
+            let (begin, _) = window_on(&discipline, self.first + Nanos(at.0))?;
+            Some(self.first - begin)
+        });
+        leads.max().unwrap_or_default()
+    }
+
+    /// Sharing from a moment on, counted from the first request, in a simulation's time.
+    fn moved(&self, at: Timestamp, sharing: SharingSettings, lead: Nanos) -> Adjustment {
+        let mut discipline = sharing.discipline;
+        if let Some((begin, passed)) = window_on(&discipline, self.first + Nanos(at.0)) {
+            let start = Timestamp((begin + lead - self.first).0);
+            discipline = match discipline {
+                Discipline::Twins(twins) => {
+                    let targets = u64::from(twins.targets);
+                    let shift = (u64::from(twins.shift) + passed % targets) % targets;
+                    Discipline::Twins(TwinsSettings { start, shift: shift as u32, ..twins })
+                }
+                Discipline::Sw(sw) => Discipline::Sw(SwSettings { start, ..sw }),
+                Discipline::Sfq | Discipline::Drr => discipline,
+            };
+        }
+        Adjustment::Sharing(SharingSettings { discipline, ..sharing })
+    }
+
     /// Its requests in a scenario. Where the scenario's schedulers share, classes have their
-    /// recorded weights and limits; with `as_recorded` they also share in the recorded way.
+    /// recorded weights and limits; with `as_recorded` they also share in the recorded way, and the
+    /// first request comes after the [`lead`](Self::lead).
     ///
     /// # Errors
     /// As [`Simulation::replay`].
@@ -149,17 +194,37 @@ impl Recording {
         seed: u64,
         as_recorded: bool,
     ) -> Result<Simulation, Invalid> {
-        let requests = &self.workload.requests;
-        let mut simulation = Simulation::replay(scenario, requests, pace, choice.clone(), seed)?;
-        let made = self.setup.and_then(|setup| setup.classes);
-        if let Some(classes) = made.filter(|_| as_recorded) {
-            simulation.adjust(Timestamp(0), Adjustment::Sharing(classes.sharing));
+        let lead = if as_recorded { self.lead() } else { Nanos::ZERO };
+        let mut requests = Cow::from(&self.workload.requests);
+        if lead > Nanos::ZERO {
+            requests.to_mut().iter_mut().for_each(|recorded| recorded.at = recorded.at + lead);
+        }
+        let mut simulation = Simulation::replay(scenario, &requests, pace, choice.clone(), seed)?;
+        if let Some(made) = self.made().filter(|_| as_recorded) {
+            simulation.adjust(Timestamp(0), self.moved(Timestamp(0), made, lead));
         }
         for (at, adjustment) in &self.shares {
-            if as_recorded || !matches!(adjustment, Adjustment::Sharing(_)) {
-                simulation.adjust(*at, *adjustment);
-            }
+            let adjustment = match *adjustment {
+                Adjustment::Sharing(_) if !as_recorded => continue,
+                Adjustment::Sharing(sharing) => self.moved(*at, sharing, lead),
+                other => other,
+            };
+            // What held when the first request came, holds from the beginning.
+            let at = if *at == Timestamp(0) { *at } else { *at + lead };
+            simulation.adjust(at, adjustment);
         }
         Ok(simulation)
     }
+}
+
+/// When the window began that is on, and how many have passed before it; when the first one will,
+/// if none has.
+fn window_on(discipline: &Discipline, now: Timestamp) -> Option<(Timestamp, u64)> {
+    let (start, window) = match discipline {
+        Discipline::Sfq | Discipline::Drr => return None,
+        Discipline::Twins(twins) => (twins.start, twins.window),
+        Discipline::Sw(sw) => (sw.start, sw.window),
+    };
+    let passed = (now - start).0 / window.0;
+    Some((start + Nanos(passed * window.0), passed))
 }

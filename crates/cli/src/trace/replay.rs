@@ -34,7 +34,8 @@ In real time (--against), files of the same sizes are made, and each recorded cl
 connection to a forwarder: one in this process over a directory, with the recorded limits, weights
 and sharing, or a running one, which has its own. The recorded files are never touched. The trace is
 read as it is played, a bounded way ahead: a client that lags behind all others by as many requests
-makes them wait, which shows as late_ns_max.
+makes them wait, which shows as late_ns_max. SW is no policy of a forwarder but a way in which its
+jobs share (sharing.discipline): all leaves it out here, and a trace of it wants another --policy.
 
 Pace:
   closed   each request so long after the end of the one that it followed as its client took to
@@ -101,14 +102,14 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         false => Recording::read(&args.trace, reader.clone())?,
     };
     let Recording { header, workload, setup, .. } = &recording;
-    let policies = policies(&args.policy, setup.as_ref())?;
+    let policies = policies(&args.policy, setup.as_ref(), is_live)?;
     let pace = Pace::from(args.pace);
     let guard = args.guard.or(setup.map(|setup| setup.options.guard)).unwrap_or_default();
     let mut runs = vec![recorded];
-    let (damages, lost_events) = match &args.against {
+    let (finished, damages, lost_events) = match &args.against {
         None => {
-            runs.extend(simulate(args, &recording, guard, pace, &policies)?);
-            (workload.damages.clone(), workload.lost_events)
+            let finished = simulate(args, &recording, guard, pace, &policies)?;
+            (finished, workload.damages.clone(), workload.lost_events)
         }
         Some(against) => {
             let told = live::Told {
@@ -124,25 +125,55 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
                 default_policy: &policies[0],
             };
             let survey = live::Survey::of(&args.trace, reader.clone())?;
-            runs.extend(live::replay(&survey, &reader, &told)?);
-            (survey.damages, survey.lost_events)
+            let finished = live::replay(&survey, &reader, &told)?;
+            (finished, survey.damages, survey.lost_events)
         }
     };
+    let Finished { runs: finished, failure } = finished;
+    runs.extend(finished);
     match args.json {
         true => print(&format!("{:#}\n", describe(args, header, guard, pace, &runs)))?,
         false => print(&table(&runs))?,
     }
-    Ok(tell_missing(&args.trace, &damages, lost_events))
+    let code = tell_missing(&args.trace, &damages, lost_events);
+    failure.map_or(Ok(code), Err)
 }
 
-/// The policies that were named, or the recorded one.
-fn policies(given: &[String], setup: Option<&Setup>) -> Result<Vec<Choice>, Failure> {
+/// Replays, up to the first that failed.
+pub(super) struct Finished<T = Run> {
+    pub(super) runs: Vec<T>,
+    /// Why there are no more of them.
+    pub(super) failure: Option<Failure>,
+}
+
+impl<T> FromIterator<Result<T, Failure>> for Finished<T> {
+    fn from_iter<I: IntoIterator<Item = Result<T, Failure>>>(results: I) -> Self {
+        let mut failure = None;
+        let mut results = results.into_iter();
+        let finished = || results.next()?.map_err(|error| failure = Some(error)).ok();
+        let runs = std::iter::from_fn(finished).collect();
+        Self { runs, failure }
+    }
+}
+
+/// The policies that were named, or the recorded one; for `all` over a forwarder, those it has.
+fn policies(
+    given: &[String],
+    setup: Option<&Setup>,
+    is_live: bool,
+) -> Result<Vec<Choice>, Failure> {
     if given.is_empty() {
         return Ok(vec![setup.map_or(PolicyName::Aioli, |setup| setup.policy).into()]);
     }
-    let choices: Vec<Vec<Choice>> =
-        given.iter().map(|word| choice(word)).collect::<Result<_, _>>()?;
-    Ok(choices.concat())
+    let mut choices = Vec::new();
+    for word in given {
+        let mut meant = choice(word)?;
+        if is_live && meant.len() > 1 {
+            meant.retain(|choice| !live::is_sw(choice));
+        }
+        choices.extend(meant);
+    }
+    Ok(choices)
 }
 
 const DEVICE: &str = "hdd-57";
@@ -153,20 +184,21 @@ fn simulate(
     guard: GuardMode,
     pace: Pace,
     policies: &[Choice],
-) -> Result<Vec<Run>, Failure> {
+) -> Result<Finished, Failure> {
     let device = Profile::by_name(args.device.as_deref().unwrap_or(DEVICE))
         .map_err(|error| Failure::new(USAGE, format!("--device: {error}")))?;
     let scenario = scenario(recording, device, args.depth, guard);
     tell_left_out(recording);
+    let lead = recording.lead();
     let run = |choice: &Choice| {
         let simulation = recording.simulation(&scenario, pace, choice, args.seed, true);
         let outcome = simulation
             .map_err(|error| Failure::new(FAILED, format!("{}: {error}", args.trace.display())))?
             .finish();
         say(format_args!("{}: {} events simulated", choice.name(), outcome.events));
-        Ok(Run::simulated(&outcome))
+        Ok(Run::simulated(&outcome, lead))
     };
-    policies.iter().map(run).collect()
+    Ok(policies.iter().map(run).collect())
 }
 
 /// One scheduler before one device, and neither network nor processor in between.
@@ -228,4 +260,23 @@ fn describe(
         "seed": (!is_live).then_some(args.seed),
         "runs": runs,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_finished_is_kept_when_the_next_one_fails_and_nothing_is_begun_after_that() {
+        let mut begun = 0;
+        let play = |number: u32| {
+            begun += 1;
+            if number == 2 { Err(Failure::new(FAILED, "no room")) } else { Ok(number) }
+        };
+        let Finished { runs, failure } = (0..5).map(play).collect();
+        assert_eq!((runs, begun), (vec![0, 1], 3));
+        assert_eq!(failure.unwrap().to_string(), "no room");
+        let Finished { runs, failure } = (0..2).map(Ok).collect();
+        assert!(runs == [0, 1] && failure.is_none());
+    }
 }

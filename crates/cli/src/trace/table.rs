@@ -3,7 +3,7 @@
 use forebay_sim::{Latency, Outcome};
 use forebay_stats::Histogram;
 use forebay_trace::{End, Event, Lives, Reader, Summary};
-use forebay_units::Timestamp;
+use forebay_units::{Nanos, Timestamp};
 use serde::Serialize;
 
 use crate::columns::Columns;
@@ -80,15 +80,16 @@ impl Run {
         }
     }
 
-    /// What a simulation showed.
-    pub(super) fn simulated(outcome: &Outcome) -> Self {
+    /// What a simulation showed whose first request came after `lead`.
+    pub(super) fn simulated(outcome: &Outcome, lead: Nanos) -> Self {
+        let makespan_ns = outcome.makespan_ns.saturating_sub(lead.0);
         Self {
             policy: outcome.policy.to_lowercase(),
-            makespan_ns: outcome.makespan_ns,
+            makespan_ns,
             requests: outcome.requests,
             failed: outcome.failed,
             bytes: outcome.bytes,
-            bytes_per_second: outcome.bytes_per_second,
+            bytes_per_second: per_second(outcome.bytes, makespan_ns),
             merge_ratio: Some(outcome.merge_ratio),
             latency: outcome.latency,
             seeks: Some(outcome.nodes.iter().map(|node| node.seeks).sum()),
