@@ -18,8 +18,9 @@ const BLOCKERS_MAX: usize = 16;
 /// How long a chain of cancelled requests that hold each other up is followed.
 const DEPTH_MAX: usize = 8;
 
-/// By file with a blocked sync: the oldest write that it may wait for, as (seq, slot).
-type OldestWrites = BTreeMap<FileIndex, (u64, u32)>;
+/// By file with a blocked sync: its oldest write, and the oldest of those that are cancelled and have
+/// not had their turn yet, as (seq, slot).
+type OldestWrites = BTreeMap<FileIndex, [Option<(u64, u32)>; 2]>;
 
 impl Scheduler {
     /// Keeps a ledger from now on; requests already in flight are not counted in it. Without one,
@@ -69,19 +70,24 @@ impl Scheduler {
             blockers.clear();
             match self.table.access(at) {
                 Access::Sync => {
-                    blockers.extend(writes.get(&self.table.file(at)).map(|(_, slot)| *slot))
+                    let seq = self.table.seq(at);
+                    let known = writes.get(&self.table.file(at)).into_iter().flatten().flatten();
+                    let mut before = known.filter(|(write, _)| *write < seq);
+                    blockers.extend(before.next().map(|(_, slot)| *slot));
                 }
                 _ => self.guard.blockers(&self.table, at, BLOCKERS_MAX, blockers),
             }
-            at = blockers.iter().copied().min_by_key(|slot| self.table.seq(*slot))?;
-            if self.table.state(at) != State::Tombstone {
+            let is_cancelled = |slot| self.table.state(slot) == State::Tombstone;
+            at =
+                *blockers.iter().min_by_key(|&&slot| (is_cancelled(slot), self.table.seq(slot)))?;
+            if !is_cancelled(at) {
                 return Some(at);
             }
         }
         None
     }
 
-    /// What a blocked sync waits for first: the guard counts the writes before it and lists them not.
+    /// What blocked syncs wait for: the guard counts the writes before them and lists them not.
     fn oldest_writes(&self) -> OldestWrites {
         let mut oldest: OldestWrites = BTreeMap::new();
         let table = &self.table;
@@ -90,7 +96,7 @@ impl Scheduler {
         }
         let syncs =
             table.slots_in(State::Blocked).filter(|slot| table.access(*slot) == Access::Sync);
-        oldest.extend(syncs.map(|slot| (table.file(slot), (u64::MAX, slot))));
+        oldest.extend(syncs.map(|slot| (table.file(slot), [None; 2])));
         if oldest.is_empty() {
             return oldest;
         }
@@ -98,7 +104,9 @@ impl Scheduler {
             if matches!(table.access(slot), Access::Write | Access::Alone)
                 && let Some(known) = oldest.get_mut(&table.file(slot))
             {
-                *known = (table.seq(slot), slot).min(*known);
+                let known = &mut known[usize::from(table.state(slot) == State::Tombstone)];
+                let write = (table.seq(slot), slot);
+                *known = Some(known.map_or(write, |known| known.min(write)));
             }
         }
         oldest
