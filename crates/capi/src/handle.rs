@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use forebay_controller::{
-    Controller, Delivery, Detail, FileKey, Hint, Notice, Snapshot, Submission, Ticket,
+    Controller, Delivery, Detail, Error, FileKey, Hint, Notice, Snapshot, Submission, Ticket,
 };
 use forebay_sched::sharing::GroupId;
 use forebay_sched::{Access, ClassError, ClassStats, Policy, PolicyName, PolicySource, Scheduler};
@@ -17,7 +17,7 @@ use crate::delivery::CallBacks;
 use crate::failure::Failure;
 use crate::options::{Made, REQUESTS_MAX, SECOND, choose, class_share, within};
 use crate::outside::{self, Outside};
-use crate::settings::{COMMON, Choice, Settings, Subject, number};
+use crate::settings::{COMMON, Choice, Settings, Subject, class_of, number};
 use crate::statistics;
 
 /// One scheduler and what belongs to it. Any number of threads may use one, and a process may have
@@ -100,6 +100,14 @@ impl forebay {
             return Ok(self.controller.set_depth(depth as usize)?);
         }
         self.change_settings(key, value, |settings| settings.with(key, value))?;
+        if let (Some(class), COMMON) = (class_of(key)?, value) {
+            // Unless somebody has given it another one meanwhile.
+            return self.change_settings(key, value, |settings| {
+                let has_own = settings.classes.contains_key(&class);
+                let subject = if has_own { Subject::Nothing } else { Subject::Place(class) };
+                Ok((settings.clone(), subject))
+            });
+        }
         if key != "device" {
             return Ok(());
         }
@@ -134,7 +142,7 @@ impl forebay {
             // Neither lock is held while a policy is made: that may be the program's own code.
             let (version, before) = self.settings().clone();
             let (after, subject) = change(&before)?;
-            if self.switch(key, value, version, after, subject)? {
+            if subject == Subject::Nothing || self.switch(key, value, version, after, subject)? {
                 return Ok(());
             }
         }
@@ -154,24 +162,24 @@ impl forebay {
         // The old policies are dropped by nobody who holds a lock; so are new ones that came late.
         let mut policies = Policies::of(&after, subject)?;
         let mut old = Vec::new();
-        let mut refused = Ok(());
-        let switched = self.controller.choose(key, value, selection, |scheduler, now| {
+        let mut done = Ok(false);
+        self.controller.choose(key, value, selection, |scheduler, now| {
             let mut settings = self.settings();
             if settings.0 != version {
                 return None;
             }
             let switched = match (subject, sharing) {
-                (Subject::Sharing, Some(sharing)) => scheduler.switch_sharing(now, sharing),
-                _ => policies.switch(scheduler, now, &mut old),
+                (Subject::Sharing, Some(sharing)) => {
+                    scheduler.switch_sharing(now, sharing).map(|()| true)
+                }
+                (Subject::Place(class), _) => scheduler.release_policy(now, ClassId(class)),
+                _ => policies.switch(scheduler, now, &mut old).map(|()| true),
             };
-            if let Err(error) = switched {
-                refused = Err(class_failure(error));
-                return None;
-            }
-            *settings = (version + 1, after);
-            Some(())
+            done = switched.map(|_| true).map_err(class_failure);
+            let has_changed = matches!(switched, Ok(true));
+            has_changed.then(|| *settings = (version + 1, after))
         })?;
-        refused.map(|()| switched.is_some())
+        done
     }
 
     fn settings(&self) -> MutexGuard<'_, (u64, Settings)> {
@@ -262,21 +270,24 @@ impl forebay {
                 clock_base_ns: self.controller.clock_base_ns(),
                 settings: settings.entries(&self.policy_name(&state), options, classes),
             };
-            let recorded = self.controller.record(Path::new(path), &header, memory as usize);
-            recorded.map_err(|error| {
+            let own = match settings.told_classes() {
+                Some(own) => own.iter().map(|to| (to.key(), to.value())).collect(),
+                None => vec![("parameters".to_owned(), "of its own".to_owned())],
+            };
+            let (to, memory) = (Path::new(path), memory as usize);
+            self.controller.record_with(to, &header, memory, &own).map_err(|error| {
                 Failure::new(Failure::from(error).errno(), format_args!("{path}: {error}"))
             })?;
-            match settings.told_classes() {
-                Some(own) => own.iter().try_for_each(|adjustment| {
-                    self.controller.configure(&adjustment.key(), &adjustment.value(), |_, _| ())
-                })?,
-                None => self.controller.configure("parameters", "of its own", |_, _| ())?,
-            }
             if self.settings().0 == version {
                 return Ok(());
             }
             // The header may tell of settings that were not in charge any more when it began.
-            self.end_record()?;
+            match self.controller.end_record() {
+                Ok(_) => {}
+                // Somebody else has ended it: it has begun, so that was asked for.
+                Err(Error::NotRecorded) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
@@ -305,7 +316,9 @@ impl Policies {
     fn of(settings: &Settings, subject: Subject) -> Result<Self, Failure> {
         let own = |class| settings.class_policy(class).map(|policy| (class, policy));
         match subject {
-            Subject::Sharing => Ok(Self::Each(None, Own::new())),
+            Subject::Sharing | Subject::Place(_) | Subject::Nothing => {
+                Ok(Self::Each(None, Own::new()))
+            }
             Subject::Class(class) => Ok(Self::Each(None, vec![own(class)?])),
             Subject::Policies if settings.sharing.is_none() => {
                 Ok(Self::One(Some(settings.policy()?)))
@@ -405,149 +418,4 @@ fn submission(request: &forebay_request) -> Result<Submission, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use forebay_trace::{Checker, Event, PolicyChoice, Reader, Setup, Summary};
-
-    use super::*;
-    use crate::defaults::{default_options, default_share};
-
-    fn polled(policy: &str, options: forebay_options) -> Box<forebay> {
-        let options = forebay_options { delivery: FOREBAY_DELIVER_POLL, ..options };
-        forebay::create(&options, policy, "", None).unwrap()
-    }
-
-    /// Submits what merges partly, of three classes, and carries it out.
-    fn work(on: &forebay) {
-        for number in 0..60_u64 {
-            let asked = forebay_request {
-                id: number,
-                file: forebay_file { high: 1, low: number % 2 },
-                offset: (number * 7 % 60) << 13,
-                length: 8 << 10,
-                operation: FOREBAY_READ,
-                flags: 0,
-                client: 0,
-                class_id: number as u32 % 3,
-            };
-            on.submit(&asked).unwrap();
-        }
-        let mut turns = Vec::new();
-        while on.controller().poll(64, &mut turns).unwrap().is_some() {
-            for turn in &turns {
-                let moved = forebay_controller::Outcome::Moved(turn.length);
-                on.controller().complete(turn.ticket, moved).unwrap();
-            }
-        }
-    }
-
-    /// The trace of what `during` does, checked decision by decision as far as that is possible.
-    fn traced(on: &forebay, during: impl Fn()) -> (Vec<u8>, Result<u64, String>) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace");
-        on.record(path.to_str().unwrap(), 1 << 20).unwrap();
-        during();
-        assert_eq!(on.end_record().unwrap().lost_events, 0);
-        let bytes = std::fs::read(path).unwrap();
-        let mut reader = Reader::new(&bytes).unwrap();
-        let setup = Setup::of(reader.header()).unwrap();
-        let mut checker = Checker::new(setup.scheduler(), setup.policy_settings());
-        let checked = reader.try_for_each(|record| {
-            checker.check(&record.unwrap()).map_err(|divergence| divergence.text)
-        });
-        (bytes, checked.map(|()| checker.decisions_count()))
-    }
-
-    #[test]
-    fn a_trace_tells_all_that_it_takes_to_decide_the_same_again() {
-        let options = forebay_options { sharing: FOREBAY_SHARE_SFQ, ..default_options() };
-        let on = polled("SJF", options);
-        // Before and during the recording.
-        let share = |weight| forebay_share { weight, ..default_share() };
-        on.set_group(9, Some(&share(2))).unwrap();
-        on.set_class(1, Some(&forebay_share { group: 9, has_group: 1, ..share(5) })).unwrap();
-        let (bytes, checked) = traced(&on, || {
-            work(&on);
-            on.set_class(2, Some(&share(7))).unwrap();
-            on.set("policy", "aIOLi").unwrap();
-            work(&on);
-            on.set("run_requests_max", "3").unwrap();
-            work(&on);
-            on.set_class(2, None).unwrap();
-            work(&on);
-        });
-        assert!(checked.unwrap() > 240, "every submission and every batch");
-        let summary = Summary::read(Reader::new(&bytes).unwrap(), 0);
-        assert_eq!(summary.policy.as_deref(), Some("SJF"));
-        assert!(summary.sharing.is_some_and(|text| text.starts_with("discipline=sfq")));
-        let keys: Vec<&str> = summary.changes.iter().map(|change| change.key.as_str()).collect();
-        assert_eq!(keys, ["group.9", "class.1", "class.2", "policy", "policy", "class.2"]);
-        let reader = Reader::new(&bytes).unwrap();
-        assert!(reader.header().clock_base_ns > 0);
-        assert_eq!(reader.header().setting("policy"), Some("SJF"));
-    }
-
-    #[test]
-    fn a_trace_tells_how_classes_share_and_which_have_a_policy_of_their_own() {
-        let options = forebay_options { sharing: FOREBAY_SHARE_SFQ, ..default_options() };
-        let options = forebay_options { delivery: FOREBAY_DELIVER_POLL, ..options };
-        let text = "sharing.cost=time device=flash\n class.1.policy=SJF";
-        let on = forebay::create(&options, "aIOLi", text, None).unwrap();
-        on.set("sharing.quantum", "4096").unwrap();
-        let (bytes, checked) = traced(&on, || {
-            work(&on);
-            on.set("sharing.discipline", "drr").unwrap();
-            work(&on);
-            on.set("device", "disk").unwrap();
-            on.set("class.2.policy", "HBRR").unwrap();
-            work(&on);
-            on.set_class(1, None).unwrap();
-            work(&on);
-        });
-        assert_eq!(checked.map(|count| count > 240), Ok(true));
-        let sharing = Summary::read(Reader::new(&bytes).unwrap(), 0).sharing.unwrap();
-        assert!(sharing.contains("discipline=sfq cost_read=65536,0,1048576"), "{sharing}");
-        assert!(sharing.contains("quantum=4096"), "{sharing}");
-        let classes = |on: &forebay| {
-            let text: serde_json::Value = serde_json::from_str(&on.statistics().unwrap()).unwrap();
-            let policies = text["classes"].as_array().unwrap().iter();
-            let policies: Vec<String> =
-                policies.map(|class| class["policy"].as_str().unwrap().to_owned()).collect();
-            assert_eq!(text["sharing"]["cost_read"]["per_batch"], 512 << 10);
-            policies
-        };
-        assert_eq!(classes(&on), ["aIOLi", "aIOLi", "HBRR", "aIOLi"]);
-        // What changes for all leaves a class its own.
-        on.set("policy", "MLF").unwrap();
-        on.set("run_requests_max", "3").unwrap();
-        assert_eq!(classes(&on), ["MLF", "MLF", "HBRR", "MLF"]);
-    }
-
-    #[test]
-    fn a_trace_of_auto_tells_the_policy_in_charge_and_each_other_one() {
-        let on = polled("auto", default_options());
-        let (bytes, checked) = traced(&on, || work(&on));
-        assert!(checked.unwrap() > 60);
-        let reader = Reader::new(&bytes).unwrap();
-        assert_eq!(reader.header().setting("policy"), Some("auto"));
-        let start = Setup::of(reader.header()).unwrap();
-        let told = reader.map(|record| record.unwrap()).find_map(|record| match record.event {
-            Event::Setting { key, value } => Adjustment::read(key, value),
-            _ => None,
-        });
-        let choice = PolicyChoice { policy: start.policy, ..start.choice() };
-        assert_eq!(told, Some(Adjustment::Policy(choice)));
-    }
-
-    #[test]
-    fn a_parameter_that_a_trace_has_no_words_for_ends_the_check_and_nothing_else() {
-        let on = polled("SJF", default_options());
-        let (_, checked) = traced(&on, || {
-            work(&on);
-            on.set("sjf.age_ns", "1000000").unwrap();
-            work(&on);
-        });
-        assert!(checked.unwrap_err().starts_with("sjf.age_ns = 1000000 was set"));
-        let (_, checked) = traced(&on, || work(&on));
-        assert!(checked.is_err(), "what was set before is not forgotten");
-    }
-}
+mod tests;

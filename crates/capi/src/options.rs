@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use forebay_controller::{Options, Storage};
-use forebay_sched::policies::aioli::AioliSettings;
 use forebay_sched::sharing::{AtLimit, ClassShare, GroupId, Rate, Share, SharingSettings};
 use forebay_sched::{Bypass, ClassOptions, GuardMode, Limits, PolicySettings, SchedulerOptions};
 use forebay_stats::LedgerOptions;
@@ -63,6 +62,7 @@ impl Made {
             }
         }
         settings.check()?;
+        settings.sharing.map_or(Ok(()), |sharing| check_twins(options, &sharing))?;
         let classes =
             settings.sharing().map(|sharing| read_classes(options, sharing)).transpose()?;
         Ok(Self { settings, within, classes, of_classes })
@@ -82,18 +82,10 @@ fn read_settings(options: &forebay_options, policy: &str) -> Result<Settings, Fa
         )?),
         wait_max: Nanos(within("wait_ns", options.wait_ns, 0, SECOND)?),
     };
-    let aioli = AioliSettings::default();
-    // A quantum beyond the largest run means the same as that run.
-    let quantum_bytes = aioli.quantum_bytes.min(limits.run_bytes_max);
-    let quantum_bytes_min = aioli.quantum_bytes_min.min(quantum_bytes);
-    let parameters = PolicySettings {
-        aioli: AioliSettings { quantum_bytes, quantum_bytes_min, ..aioli },
-        ..PolicySettings::from(limits)
-    };
     Ok(Settings {
         choice: Choice::read(policy)?,
         device: Storage::Disk,
-        parameters,
+        parameters: PolicySettings::from(limits),
         sharing: read_sharing(options)?,
         classes: BTreeMap::new(),
     })
@@ -126,17 +118,42 @@ fn read_sharing(options: &forebay_options) -> Result<Option<Sharing>, Failure> {
         other => return Err(Failure::invalid(format_args!("sharing = {other}: not from 0 to 4"))),
     };
     let mut sharing = Sharing::new(turns, windows);
-    // What is looked at under TWINS only may be anything under the others.
-    if turns == Turns::Twins {
-        sharing.twins_window =
-            Nanos(within("twins_window_ns", options.twins_window_ns, 1_000, 60 * SECOND)?);
-        let targets = within("twins_targets", options.twins_targets.into(), 1, 65_000)?;
-        sharing.twins_targets = targets as u32;
+    // The discipline may become TWINS, by the text or later; what is not possible is no obstacle
+    // until then.
+    if let Ok(window) = twins_window(options) {
+        sharing.twins_window = window;
     }
-    if turns == Turns::Twins && windows == Windows::WorkConserving {
-        sharing.twins_idle = Nanos(within("twins_idle_ns", options.twins_idle_ns, 0, 60 * SECOND)?);
+    if let Ok(targets) = twins_targets(options) {
+        sharing.twins_targets = targets;
+    }
+    if let Ok(idle) = twins_idle(options) {
+        sharing.twins_idle = idle;
     }
     Ok(Some(sharing))
+}
+
+fn twins_window(options: &forebay_options) -> Result<Nanos, Failure> {
+    within("twins_window_ns", options.twins_window_ns, 1_000, 60 * SECOND).map(Nanos)
+}
+
+fn twins_targets(options: &forebay_options) -> Result<u32, Failure> {
+    within("twins_targets", options.twins_targets.into(), 1, 65_000).map(|targets| targets as u32)
+}
+
+fn twins_idle(options: &forebay_options) -> Result<Nanos, Failure> {
+    within("twins_idle_ns", options.twins_idle_ns, 0, 60 * SECOND).map(Nanos)
+}
+
+/// Whether the fields for TWINS are possible, as far as what is in charge at the start looks at them.
+fn check_twins(options: &forebay_options, sharing: &Sharing) -> Result<(), Failure> {
+    if sharing.turns == Turns::Twins {
+        twins_window(options)?;
+        twins_targets(options)?;
+        if sharing.windows == Windows::WorkConserving {
+            twins_idle(options)?;
+        }
+    }
+    Ok(())
 }
 
 fn read_classes(
@@ -168,4 +185,73 @@ pub(crate) fn class_share(share: &forebay_share) -> Result<ClassShare, Failure> 
         reservation: share.reserved_per_second,
         group: in_group.then_some(GroupId(share.group)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_sched::sharing::{Discipline, TwinsSettings, WindowIdle};
+    use forebay_units::Timestamp;
+
+    use super::*;
+    use crate::defaults::default_options;
+
+    fn read(options: &forebay_options, text: &str) -> Result<Made, String> {
+        Made::read(options, "TO", text).map_err(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn the_fields_for_twins_hold_when_the_text_asks_for_it() {
+        let options = forebay_options {
+            sharing: FOREBAY_SHARE_SFQ,
+            twins_window_ns: 7_000_000,
+            twins_targets: 3,
+            twins_idle_ns: 5,
+            ..default_options()
+        };
+        let made = read(&options, "sharing.discipline=twins").unwrap();
+        let expected = TwinsSettings {
+            window: Nanos(7_000_000),
+            targets: 3,
+            shift: 0,
+            start: Timestamp(0),
+            idle: WindowIdle::LendAfter(Nanos(5)),
+        };
+        assert_eq!(made.classes.unwrap().sharing.discipline, Discipline::Twins(expected));
+        let strict = forebay_options { sharing: FOREBAY_SHARE_TWINS_STRICT, ..options };
+        let made = read(&strict, "sharing.windows=work-conserving").unwrap();
+        assert_eq!(made.classes.unwrap().sharing.discipline, Discipline::Twins(expected));
+    }
+
+    #[test]
+    fn a_field_that_nobody_looks_at_at_the_start_may_be_anything() {
+        let sfq = forebay_options { sharing: FOREBAY_SHARE_SFQ, ..default_options() };
+        let strict = forebay_options { sharing: FOREBAY_SHARE_TWINS_STRICT, ..default_options() };
+        for (options, text, name) in [
+            (
+                forebay_options { twins_window_ns: 0, ..sfq },
+                "sharing.discipline=twins",
+                "window_ns",
+            ),
+            (forebay_options { twins_targets: 0, ..sfq }, "sharing.discipline=twins", "targets"),
+            (
+                forebay_options { twins_idle_ns: u64::MAX, ..strict },
+                "sharing.windows=work-conserving",
+                "idle_ns",
+            ),
+        ] {
+            assert!(read(&options, "").is_ok(), "{name}");
+            let refused = read(&options, text).err().unwrap();
+            assert!(refused.contains(&format!("twins_{name} = ")), "{refused}");
+        }
+        let twins = forebay_options { sharing: FOREBAY_SHARE_TWINS, twins_targets: 0, ..sfq };
+        assert!(read(&twins, "").is_err() && read(&twins, "sharing.discipline=drr").is_ok());
+    }
+
+    #[test]
+    fn a_run_may_be_as_short_by_key_as_by_field() {
+        let options = forebay_options { run_bytes_max: 4_096, ..default_options() };
+        let by_field = read(&options, "").unwrap().settings.parameters;
+        let by_key = read(&default_options(), "run_bytes_max=4096").unwrap().settings.parameters;
+        assert_eq!(by_field, by_key);
+    }
 }

@@ -45,6 +45,10 @@ pub(crate) enum Subject {
     Class(u32),
     /// How classes share.
     Sharing,
+    /// Whether a class without a policy of its own keeps its place.
+    Place(u32),
+    /// Nothing that is not so already.
+    Nothing,
 }
 
 /// Which policy.
@@ -164,9 +168,10 @@ impl Settings {
     pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<Subject, Failure> {
         if let Some(class) = class_of(key)? {
             self.sharing.ok_or_else(not_shared)?;
-            match value {
-                COMMON => _ = self.classes.remove(&class),
-                _ => _ = self.classes.insert(class, Choice::read(value)?),
+            if value != COMMON {
+                self.classes.insert(class, Choice::read(value)?);
+            } else if self.classes.remove(&class).is_none() {
+                return Ok(Subject::Nothing);
             }
             return Ok(Subject::Class(class));
         }
@@ -208,13 +213,13 @@ impl Settings {
         let (limits, aioli) = (&self.parameters.limits, &self.parameters.aioli);
         let pairs = [
             ("run_bytes_max", limits.run_bytes_max, "batch_bytes_max", limits.batch_bytes_max),
+            // A quantum beyond the largest run means the same as that run.
             (
                 "aioli.quantum_bytes_min",
                 aioli.quantum_bytes_min,
                 "aioli.quantum_bytes",
                 aioli.quantum_bytes,
             ),
-            ("aioli.quantum_bytes", aioli.quantum_bytes, "run_bytes_max", limits.run_bytes_max),
         ];
         let wrong = pairs.iter().find(|(_, smaller, _, larger)| smaller > larger);
         wrong.map_or(Ok(()), |(small, smaller, large, larger)| {
@@ -234,6 +239,8 @@ impl Settings {
             Subject::Policies => self.told(&self.choice).map(Adjustment::Policy),
             Subject::Class(class) => self.told_of(class, self.choice_of(class)),
             Subject::Sharing => self.sharing().map(Adjustment::Sharing),
+            Subject::Place(class) => Some(Adjustment::Class(ClassId(class), None)),
+            Subject::Nothing => None,
         };
         match told {
             Some(adjustment) => (adjustment.key(), adjustment.value()),
@@ -436,7 +443,9 @@ mod tests {
         let (own, subject) = shared.with("class.7.policy", "SJF").unwrap();
         assert_eq!(subject, Subject::Class(7));
         assert!(message(&own, "policy", "auto").contains("class.7.policy = common first"));
-        let (none, _) = own.with("class.7.policy", "common").unwrap();
+        let (none, subject) = own.with("class.7.policy", "common").unwrap();
+        assert_eq!(subject, Subject::Class(7));
         assert!(none.with("policy", "auto").is_ok());
+        assert_eq!(none.with("class.7.policy", "common").unwrap().1, Subject::Nothing);
     }
 }

@@ -189,23 +189,29 @@ impl Sharing {
     /// As the scheduler takes it.
     pub(crate) fn settings(&self, device: Storage) -> SharingSettings {
         let is_strict = self.windows == Windows::Strict;
+        // How many windows have begun between 1970 and `start`, which is less than a window away.
+        let begun = |window: Nanos| self.clock_base_ns.div_ceil(window.0);
         let start =
-            |period: Nanos| Timestamp((period.0 - self.clock_base_ns % period.0) % period.0);
+            |window: Nanos| Timestamp((window.0 - self.clock_base_ns % window.0) % window.0);
         let fitting = if self.cost == Cost::Requests { 64 } else { 1 << 20 };
         SharingSettings {
             discipline: match self.turns {
                 Turns::Sfq => Discipline::Sfq,
                 Turns::Drr => Discipline::Drr,
-                Turns::Twins => Discipline::Twins(TwinsSettings {
-                    window: self.twins_window,
-                    targets: self.twins_targets,
-                    shift: self.twins_shift,
-                    start: start(Nanos(self.twins_window.0 * u64::from(self.twins_targets))),
-                    idle: match self.windows {
-                        Windows::Strict => WindowIdle::Strict,
-                        Windows::WorkConserving => WindowIdle::LendAfter(self.twins_idle),
-                    },
-                }),
+                Turns::Twins => {
+                    let targets = u64::from(self.twins_targets);
+                    let shift = begun(self.twins_window) % targets + u64::from(self.twins_shift);
+                    Discipline::Twins(TwinsSettings {
+                        window: self.twins_window,
+                        targets: self.twins_targets,
+                        shift: (shift % targets) as u32,
+                        start: start(self.twins_window),
+                        idle: match self.windows {
+                            Windows::Strict => WindowIdle::Strict,
+                            Windows::WorkConserving => WindowIdle::LendAfter(self.twins_idle),
+                        },
+                    })
+                }
                 Turns::Sw => Discipline::Sw(SwSettings {
                     window: self.sw_window,
                     start: start(self.sw_window),
@@ -290,7 +296,8 @@ mod tests {
         assert_eq!(settings("sharing.capacity", "11").capacity, Some(11));
         assert_eq!(settings("sharing.capacity", "0").capacity, None);
         let mut sharing = set(DISCIPLINE, "twins").unwrap();
-        // A window of the third server has half passed when the controller's clock begins.
+        // The third window of four has half passed when the controller's clock begins: the next one
+        // is the fourth, and with a shift of five the first server's.
         sharing.clock_base_ns = 1_000_000 * 8_000 + 5_000;
         for (key, value) in [
             ("sharing.twins_window_ns", "2000"),
@@ -305,8 +312,8 @@ mod tests {
             Discipline::Twins(TwinsSettings {
                 window: Nanos(2000),
                 targets: 4,
-                shift: 5,
-                start: Timestamp(3000),
+                shift: 0,
+                start: Timestamp(1000),
                 idle,
             })
         };
@@ -324,6 +331,34 @@ mod tests {
         let start = Timestamp(6000 - base);
         let window = SwSettings { start, ..window };
         assert_eq!(sw.settings(Storage::Disk).discipline, Discipline::Sw(window));
+    }
+
+    #[test]
+    fn windows_are_those_of_1970_from_the_first_that_begins_on() {
+        for (window, targets, shift) in
+            [(1_000, 7, 3), (100_000_000, 20, 0), (60 * SECOND, 65_000, 65_000)]
+        {
+            for clock_base_ns in [0, 1, 999, 1_000, 1_763_800_000_123_456_789, u64::MAX] {
+                let sharing = Sharing {
+                    twins_window: Nanos(window),
+                    twins_targets: targets,
+                    twins_shift: shift,
+                    clock_base_ns,
+                    ..Sharing::new(Turns::Twins, Windows::Strict)
+                };
+                let Discipline::Twins(twins) = sharing.settings(Storage::Disk).discipline else {
+                    panic!("it is TWINS");
+                };
+                assert!(twins.start.0 < window, "one server has all the time until then");
+                for later in [0, 1, window - 1, window, window * u64::from(targets) + 5] {
+                    let now = twins.start + Nanos(later);
+                    let windows =
+                        (u128::from(clock_base_ns) + u128::from(now.0)) / u128::from(window);
+                    let target = (windows + u128::from(shift)) % u128::from(targets);
+                    assert_eq!(u128::from(twins.target_at(now)), target, "{sharing:?} at {now:?}");
+                }
+            }
+        }
     }
 
     #[test]

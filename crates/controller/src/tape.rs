@@ -115,6 +115,21 @@ impl Controller {
     /// [`Error::Recorded`] if it is being recorded, or if another recorder writes to the file, which
     /// stays as it is; [`Error::System`] if the file cannot be created.
     pub fn record(&self, path: &Path, header: &Header, memory: usize) -> Result<(), Error> {
+        self.record_with(path, header, memory, &[])
+    }
+
+    /// As [`record`](Self::record); the first events tell these keys and values besides. They are
+    /// to say what has been changed otherwise than by [`adjust`](Self::adjust).
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub fn record_with(
+        &self,
+        path: &Path,
+        header: &Header,
+        memory: usize,
+        changed: &[(String, String)],
+    ) -> Result<(), Error> {
         self.shared.check_process()?;
         let options = RecorderOptions::within(memory);
         let is_recorded =
@@ -138,6 +153,9 @@ impl Controller {
             locked.note_changes(now);
             if let Some(selection) = &locked.selection {
                 selection.note_policy(now, &mut locked.scheduler);
+            }
+            for (key, value) in changed {
+                locked.scheduler.change(now, key, value, |_| ());
             }
         })
     }

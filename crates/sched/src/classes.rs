@@ -148,8 +148,8 @@ pub struct ClassCounts {
 pub(crate) struct Class {
     pub(crate) id: ClassId,
     share: ClassShare,
-    has_share: bool,
-    has_policy: bool,
+    pub(crate) has_share: bool,
+    pub(crate) has_policy: bool,
     /// Whether it has ever had a limit: without one, none has held it back.
     pub(crate) was_limited: bool,
     /// Blocked, ready or in flight.
@@ -430,10 +430,6 @@ impl Classes {
             self.open(now, class, queues)
         });
         known.ok_or(ClassError::TooMany { classes_max: self.options.classes_max })
-    }
-
-    pub(crate) fn keep_policy(&mut self, index: u16) {
-        self.of_mut(index).has_policy = true;
     }
 
     /// Takes share and policy of its own back; whether the class was known.

@@ -187,6 +187,9 @@ static void bad_options(void)
     REFUSED(twins_idle_ns, 60000000001, "twins_idle_ns = 60000000001: not from 0 to 60000000000")
     REFUSED(twins_targets, 0, "twins_targets = 0: not from 1")
     good.sharing = FOREBAY_SHARE_SFQ;
+    good.settings = "sharing.discipline=twins";
+    REFUSED(twins_targets, 0, "twins_targets = 0: not from 1")
+    good.settings = NULL;
     REFUSED(classes_max, 0, "classes_max = 0: not from 1 to 65000")
     REFUSED(classes_max, 65001, "classes_max = 65001")
     REFUSED(class_requests_max, 0, "class_requests_max = 0: not from 1")
@@ -415,6 +418,7 @@ static void settings_and_classes(void)
     struct forebay_share share;
     CHECK(forebay_set(controller, "policy", "aIOLi") == 0 && forebay_set(controller, "depth", "2") == 0);
     CHECK(forebay_set(controller, "aioli.quantum_bytes", "65536") == 0);
+    CHECK(forebay_set(controller, "run_bytes_max", "4096") == 0);
     CHECK(forebay_set(controller, "depth", "0") == -EINVAL && forebay_set(controller, "wait_ns", "soon") == -EINVAL);
     CHECK(forebay_set(controller, "dpeth", "1") == -EINVAL);
     CHECK(strstr(forebay_message(), "dpeth: no such setting; one of policy, device, depth") != NULL);
@@ -543,6 +547,24 @@ static void shares(void)
     CHECK(forebay_submit(controller, &asked, NULL) == 0);
     for (unsigned i = 0; i < 3; i++)
         CHECK(seen_count == i + 1 && forebay_complete(controller, seen[i].ticket, 4096) == 0);
+    CHECK(forebay_destroy(controller) == 0);
+}
+
+/* A policy of its own keeps a class's place as long as it has it. */
+static void places_of_policies(void)
+{
+    struct forebay *controller = make(two_classes);
+    struct forebay_share share;
+    CHECK(forebay_share_init(&share, sizeof share) == 0);
+    CHECK(forebay_set(controller, "class.5.policy", "common") == 0 && forebay_set(controller, "class.6.policy", "common") == 0);
+    CHECK(forebay_set(controller, "class.7.policy", "common") == 0);
+    CHECK(forebay_set(controller, "class.20.policy", "SJF") == 0 && forebay_set(controller, "class.21.policy", "SJF") == 0);
+    CHECK(forebay_set(controller, "class.22.policy", "SJF") == -EINVAL);
+    CHECK(forebay_set(controller, "class.20.policy", "common") == 0 && forebay_set(controller, "class.22.policy", "SJF") == 0);
+    /* So does a share. */
+    CHECK(forebay_set_class(controller, 21, &share) == 0 && forebay_set(controller, "class.21.policy", "common") == 0);
+    CHECK(forebay_set(controller, "class.23.policy", "SJF") == -EINVAL);
+    CHECK(forebay_set_class(controller, 21, NULL) == 0 && forebay_set(controller, "class.23.policy", "SJF") == 0);
     CHECK(forebay_destroy(controller) == 0);
 }
 
@@ -676,6 +698,7 @@ int main(void)
     draining();
     settings_and_classes();
     shares();
+    places_of_policies();
     sharing_by_key();
     puts("ok");
     return 0;

@@ -69,6 +69,16 @@ impl Scheduler {
         Ok(classes.release(now, class))
     }
 
+    /// Takes a class's right to a policy of its own back. If that was all it kept its place for, it is
+    /// released as by [`release_class`](Scheduler::release_class). Whether it was.
+    pub fn release_policy(&mut self, now: Timestamp, class: ClassId) -> Result<bool, ClassError> {
+        let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
+        let Some(index) = classes.place(class) else { return Ok(false) };
+        let of = classes.of_mut(index);
+        let had_policy = core::mem::replace(&mut of.has_policy, false);
+        Ok(had_policy && !of.has_share && classes.release(now, class))
+    }
+
     /// Takes a group's share back; its classes stay in it. Whether the group was known.
     pub fn release_group(&mut self, now: Timestamp, group: GroupId) -> Result<bool, ClassError> {
         let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
@@ -118,7 +128,7 @@ impl Scheduler {
     ) -> Result<Box<dyn Policy>, ClassError> {
         let classes = self.classes.as_deref_mut().ok_or(ClassError::NoSharing)?;
         let index = classes.reserve(now, class, &mut self.queues)?;
-        classes.keep_policy(index);
+        classes.of_mut(index).has_policy = true;
         self.stats.switches += 1;
         let old = self.switch(now, index, policy);
         self.settle(now, index);
