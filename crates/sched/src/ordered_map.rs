@@ -12,7 +12,13 @@
 //! Every node but the root holds between `MIN` and `CAP` entries. A separator is a lower
 //! bound of its subtree, not necessarily its first key, so removals need not repair it.
 
+mod iter;
+mod node;
+
 use alloc::vec::Vec;
+
+pub use self::iter::Iter;
+use self::node::{Inner, Leaf, balance, pair, position};
 
 /// Most entries a node holds. 32 keys of 16 bytes are eight cache lines, of which a binary search touches three.
 const CAP: usize = 32;
@@ -47,24 +53,6 @@ pub struct Neighbours<K, V> {
     pub below: Option<(K, V)>,
     /// The first entry whose key is the same or larger.
     pub at_or_above: Option<(K, V)>,
-}
-
-/// Entries in key order; `next` doubles as the free list.
-#[derive(Clone, Debug)]
-struct Leaf<K, V> {
-    keys: [K; CAP],
-    values: [V; CAP],
-    len: usize,
-    prev: u32,
-    next: u32,
-}
-
-/// `keys[i]` bounds the keys of `children[i]` from below (`keys[0]` is never looked at); `children[0]` doubles as the free list.
-#[derive(Clone, Debug)]
-struct Inner<K> {
-    keys: [K; CAP],
-    children: [u32; CAP],
-    len: usize,
 }
 
 /// The way from the root to a leaf: which inner nodes, and which child of each.
@@ -243,6 +231,23 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
             self.refill_leaf(&path);
         }
         Some(value)
+    }
+
+    /// Moves the entry at `old` to `new`, where there must be none; whether there is one at `old`.
+    /// Within a node that is little more than a search.
+    pub fn rekey(&mut self, old: K, new: K) -> bool {
+        let Some((index, at)) = self.find(old) else { return false };
+        let leaf = &mut self.leaves[index as usize];
+        // Between two of its keys, a leaf's bounds are met.
+        if self.height == 0 || (leaf.keys[0] <= new && new <= leaf.keys[leaf.len - 1]) {
+            leaf.shift(at, new);
+            return true;
+        }
+        let value = leaf.values[at];
+        self.remove(old);
+        let there = self.insert(new, value);
+        debug_assert!(there.is_none(), "an entry is moved to a free place");
+        true
     }
 
     /// Takes out the entry with the smallest key.
@@ -503,96 +508,6 @@ impl<K: Ord + Copy, V: Copy> OrderedMap<K, V> {
             self.root = child;
             self.height -= 1;
         }
-    }
-}
-
-impl<K: Copy, V: Copy> Leaf<K, V> {
-    fn open(&mut self, at: usize, key: K, value: V) {
-        self.keys.copy_within(at..self.len, at + 1);
-        self.values.copy_within(at..self.len, at + 1);
-        (self.keys[at], self.values[at]) = (key, value);
-        self.len += 1;
-    }
-
-    fn close(&mut self, at: usize) {
-        self.keys.copy_within(at + 1..self.len, at);
-        self.values.copy_within(at + 1..self.len, at);
-        self.len -= 1;
-    }
-}
-
-impl<K: Ord + Copy> Inner<K> {
-    fn child_of(&self, key: K) -> usize {
-        position(self.len, |i| (i == 0) | (self.keys[i] <= key)) - 1
-    }
-
-    fn open(&mut self, at: usize, key: K, child: u32) {
-        self.keys.copy_within(at..self.len, at + 1);
-        self.children.copy_within(at..self.len, at + 1);
-        (self.keys[at], self.children[at]) = (key, child);
-        self.len += 1;
-    }
-
-    fn close(&mut self, at: usize) {
-        self.keys.copy_within(at + 1..self.len, at);
-        self.children.copy_within(at + 1..self.len, at);
-        self.len -= 1;
-    }
-}
-
-/// How many of the first `len` entries come before the place sought: `slice::partition_point`
-/// over the indices, without branches that depend on the keys and are hard to predict.
-fn position(len: usize, is_before: impl Fn(usize) -> bool) -> usize {
-    let (mut base, mut size) = (0, len);
-    while size > 1 {
-        let half = size / 2;
-        let middle = (base + half) % CAP;
-        base = core::hint::select_unpredictable(is_before(middle), middle, base);
-        size -= half;
-    }
-    base + usize::from(len > 0 && is_before(base))
-}
-
-/// Two different elements, both to be changed.
-fn pair<T>(all: &mut [T], a: u32, b: u32) -> (&mut T, &mut T) {
-    let [a, b] =
-        all.get_disjoint_mut([a as usize, b as usize]).expect("a node is never its own sibling");
-    (a, b)
-}
-
-/// Moves entries between two neighbouring arrays so that both hold half, the right one the odd one.
-fn balance<T: Copy>(left: &mut [T; CAP], right: &mut [T; CAP], left_len: usize, right_len: usize) {
-    let half = (left_len + right_len) / 2;
-    if left_len < half {
-        let moved = half - left_len;
-        left[left_len..half].copy_from_slice(&right[..moved]);
-        right.copy_within(moved..right_len, 0);
-    } else {
-        let moved = left_len - half;
-        right.copy_within(..right_len, moved);
-        right[..moved].copy_from_slice(&left[half..left_len]);
-    }
-}
-
-/// Entries in key order; see [`OrderedMap::iter`].
-#[derive(Clone, Debug)]
-pub struct Iter<'a, K, V> {
-    map: &'a OrderedMap<K, V>,
-    leaf: u32,
-    at: usize,
-}
-
-impl<K: Ord + Copy, V: Copy> Iterator for Iter<'_, K, V> {
-    type Item = (K, V);
-
-    fn next(&mut self) -> Option<(K, V)> {
-        let leaf = self.map.leaves.get(self.leaf as usize)?;
-        let entry = (leaf.keys[self.at], leaf.values[self.at]);
-        self.at += 1;
-        if self.at == leaf.len {
-            (self.leaf, self.at) = (leaf.next, 0);
-        }
-        Some(entry)
     }
 }
 

@@ -49,6 +49,7 @@ enum Op {
     RemoveRange(u32, u32),
     InsertRange(u32, u32),
     PopFirst,
+    Rekey(u32, u32),
     Query(u32),
 }
 
@@ -60,6 +61,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (key.clone(), 0..400u32).prop_map(|(a, n)| Op::RemoveRange(a, n)),
         2 => (key.clone(), 0..400u32).prop_map(|(a, n)| Op::InsertRange(a, n)),
         1 => Just(Op::PopFirst),
+        4 => (key.clone(), key.clone()).prop_map(|(a, b)| Op::Rekey(a, b)),
+        4 => (key.clone(), 0..8u32).prop_map(|(a, n)| Op::Rekey(a, a + n)),
         3 => key.prop_map(Op::Query),
     ]
 }
@@ -82,6 +85,15 @@ proptest! {
                     prop_assert_eq!(map.insert(k, v), model.insert(k, v));
                 },
                 Op::PopFirst => prop_assert_eq!(map.pop_first(), model.pop_first()),
+                Op::Rekey(old, new) => {
+                    // From the nearest key, so that there mostly is one.
+                    let old = model.range(old..).next().map_or(old, |(k, _)| *k);
+                    if old == new || !model.contains_key(&new) {
+                        let value = model.remove(&old);
+                        value.map(|value| model.insert(new, value));
+                        prop_assert_eq!(map.rekey(old, new), value.is_some());
+                    }
+                }
                 Op::Query(k) => {
                     let pair = |(a, b): (&u32, &u32)| (*a, *b);
                     let (below, above) = (model.range(..k).next_back().map(pair), model.range(k..).next().map(pair));

@@ -6,6 +6,7 @@ use super::bucket::Bucket;
 use super::reservation::Reservation;
 use super::settings::{AtLimit, GroupId, Share};
 use super::stats::ShareStats;
+use super::tree::Place;
 
 /// A node's place in the pool.
 pub(super) type NodeIndex = u32;
@@ -152,6 +153,10 @@ pub(super) struct Node {
     /// Under which moment it stands in the order of reservations.
     pub(super) due: Option<Timestamp>,
     pub(super) turn: Turn,
+    /// Its place in its parent's order, if it stands there; no later than where it belongs.
+    pub(super) stands: Option<Place>,
+    /// It may belong elsewhere.
+    pub(super) is_loose: bool,
     pub(super) state: State,
     /// Since when it has been in this state.
     pub(super) since: Timestamp,
@@ -178,6 +183,8 @@ impl Node {
             reservation: Reservation::default(),
             due: None,
             turn: Turn::default(),
+            stands: None,
+            is_loose: false,
             state: State::Away,
             since: Timestamp(0),
             front: Timestamp(0),

@@ -56,6 +56,7 @@ impl Tree {
         if was_queued {
             self.leave(now, node, State::Away);
         }
+        self.take_out(node);
         let Family { ready, in_flight, .. } = self.nodes[node].family;
         for (at, comes) in [(old, false), (parent, true)] {
             let family = &mut self.nodes[at].family;
@@ -96,6 +97,7 @@ impl Tree {
         }
         self.settings = settings;
         for node in all.iter().map(|(_, node)| *node).chain(core::iter::once(ROOT)) {
+            self.take_out(node);
             self.nodes[node].turn = Turn { seq: self.nodes[node].turn.seq, ..Turn::default() };
             let family = &mut self.nodes[node].family;
             (family.virtual_time, family.tag_max) = (0, 0);
@@ -152,6 +154,7 @@ impl Tree {
             return None;
         }
         self.leave(now, node, State::Away);
+        self.take_out(node);
         self.names.remove(this.name);
         if let Name::Class(class) = this.name {
             self.recent.forget(class);

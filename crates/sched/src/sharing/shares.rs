@@ -379,13 +379,18 @@ impl Shares {
         &self.tree
     }
 
+    #[cfg(test)]
+    pub(super) fn tree_mut(&mut self) -> &mut Tree {
+        &mut self.tree
+    }
+
     /// Where windows decide: who may go, limits not looked at, or when somebody may.
-    fn windowed(&self, now: Timestamp) -> Option<Result<NodeIndex, Option<Timestamp>>> {
+    fn windowed(&mut self, now: Timestamp) -> Option<Result<NodeIndex, Option<Timestamp>>> {
         match self.tree.settings.discipline {
             Discipline::Sfq | Discipline::Drr => None,
             Discipline::Twins(twins) => Some(self.window(now, &twins)),
             Discipline::Sw(windows) => {
-                let Some((tag, node)) = self.tree.first_child(ROOT, 0) else {
+                let Some((tag, node)) = self.tree.first_child(ROOT) else {
                     return Some(Err(None));
                 };
                 Some(match windows.wait_of(now, sw::window_of(tag)) {
@@ -479,7 +484,7 @@ impl Shares {
             if self.conforms(now, node) && !self.tree.nodes[node].is_class() {
                 let child = match phase {
                     Phase::Reserved => self.tree.first_due(node).map(|(_, child)| child),
-                    _ => self.tree.first_child(node, 0).map(|(_, child)| child),
+                    _ => self.tree.first_child(node).map(|(_, child)| child),
                 };
                 node = child.expect("a group in the order has a child in the order");
             }
@@ -492,25 +497,25 @@ impl Shares {
     }
 
     /// Whose turn it is at the top, limits not looked at.
-    fn first(&self, now: Timestamp) -> Option<(NodeIndex, Phase)> {
+    fn first(&mut self, now: Timestamp) -> Option<(NodeIndex, Phase)> {
         if let Some(first) = self.windowed(now) {
             return first.ok().map(|node| (node, Phase::Weight));
         }
         match self.tree.first_due(ROOT) {
             Some((at, node)) if at <= now => Some((node, Phase::Reserved)),
-            _ => self.tree.first_child(ROOT, 0).map(|(_, node)| (node, Phase::Weight)),
+            _ => self.tree.first_child(ROOT).map(|(_, node)| (node, Phase::Weight)),
         }
     }
 
     /// The server that may go, or when the next one may.
     fn window(
-        &self,
+        &mut self,
         now: Timestamp,
         twins: &TwinsSettings,
     ) -> Result<NodeIndex, Option<Timestamp>> {
         let target = twins.target_at(now);
-        let next = self.tree.first_child(ROOT, u128::from(target));
-        let Some((tag, node)) = next.or_else(|| self.tree.first_child(ROOT, 0)) else {
+        let next = self.tree.child_from(ROOT, u128::from(target));
+        let Some((tag, node)) = next.or_else(|| self.tree.first_child(ROOT)) else {
             return Err(None);
         };
         if tag == u128::from(target) {
@@ -534,7 +539,7 @@ impl Shares {
             if self.tree.nodes[node].is_class() {
                 return Some(node);
             }
-            let Some((_, child)) = self.tree.first_child(node, 0) else {
+            let Some((_, child)) = self.tree.first_child(node) else {
                 self.tree.leave(now, node, State::Away);
                 continue;
             };

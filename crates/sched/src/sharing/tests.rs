@@ -13,20 +13,24 @@ impl Tree {
         self.names.iter().map(|(_, node)| node).chain([ROOT])
     }
 
+    fn is_queued(&self, node: NodeIndex) -> bool {
+        self.nodes[node].state == State::Queued
+    }
+
     fn check(&self) {
-        let (mut queued, mut asleep, mut due) = (0, 0, 0);
+        let (mut asleep, mut due, mut standing, mut loose) = (0, 0, 0, 0);
         for at in self.all() {
             let node = &self.nodes[at];
-            let is_queued = node.state == State::Queued;
-            queued += usize::from(is_queued);
+            let is_queued = self.is_queued(at);
             due += usize::from(node.due.is_some());
             asleep += usize::from(match node.state {
                 State::Held { .. } => node.is_class(),
                 State::Throttled { .. } => true,
                 State::Away | State::Queued => false,
             });
-            let is_in_order = self.siblings(node.parent).any(|(_, sibling)| sibling == at);
-            assert_eq!(is_queued, at != ROOT && is_in_order, "{:?}", node.name);
+            standing += usize::from(node.stands.is_some());
+            loose += usize::from(node.is_loose);
+            self.check_place(at);
             if node.is_class() {
                 assert_eq!(node.state == State::Away, node.family.ready == 0, "{:?}", node.name);
                 continue;
@@ -34,7 +38,7 @@ impl Tree {
             let children =
                 || self.all().filter(|child| *child != ROOT && self.nodes[*child].parent == at);
             assert_eq!(children().count(), node.family.children as usize, "{:?}", node.name);
-            let in_order = self.siblings(at).count();
+            let in_order = children().filter(|child| self.is_queued(*child)).count();
             assert_eq!(in_order, node.family.queued as usize, "{:?}", node.name);
             let sum = |of: fn(&super::node::Family) -> u32| -> u32 {
                 children().map(|child| of(&self.nodes[child].family)).sum()
@@ -50,7 +54,8 @@ impl Tree {
                 assert_eq!(node.due, first, "{:?}", node.name);
             }
         }
-        assert_eq!(self.counts(), [queued, asleep, due], "order, sleepers, reservations");
+        let counts = [standing, loose, asleep, due];
+        assert_eq!(self.counts(), counts, "order, loose, sleepers, reservations");
     }
 }
 
@@ -94,6 +99,85 @@ fn discipline(random: &mut Random) -> Discipline {
     let sw = SwSettings { window, start: Timestamp(500), is_strict: random.below(2) == 0 };
     let all = [Discipline::Sfq, Discipline::Drr, Discipline::Twins(twins), Discipline::Sw(sw)];
     all[random.below(4) as usize]
+}
+
+/// Does something with one of eight classes; what was picked is charged.
+fn act(
+    shares: &mut Shares,
+    random: &mut Random,
+    now: Timestamp,
+    in_flight: &mut [u32],
+) -> Option<Pick> {
+    let index = random.below(8) as usize;
+    let class = ClassId(index as u32);
+    let bytes = Bytes(random.below(1 << 20));
+    let work = Work { direction: Direction::Read, requests: 1, bytes };
+    match random.below(20) {
+        0..6 => shares.ready(now, class),
+        6 => shares.empty(now, class),
+        7 => shares.hold(now, class, now + Nanos(1 + random.below(50_000))),
+        8..14 => {
+            let pick = shares.pick(now);
+            if let Pick::Class(class) = pick {
+                shares.charge(now, class, work);
+                in_flight[class.0 as usize] += 1;
+                if random.below(2) == 0 {
+                    shares.empty(now, class);
+                }
+            }
+            return Some(pick);
+        }
+        14 => {
+            shares.charge(now, class, work);
+            in_flight[index] += 1;
+        }
+        15 if in_flight[index] > 0 => {
+            in_flight[index] -= 1;
+            shares.complete(now, class, 1);
+        }
+        16 => {
+            let actual = Work { bytes: Bytes(random.below(1 << 20)), ..work };
+            shares.amend(now, class, work, actual);
+        }
+        17 => shares.configure(now, class, share(random)).expect("it is in range"),
+        18 => shares.front(class, Timestamp(now.0.saturating_sub(random.below(90_000)))),
+        19 if random.below(8) == 0 => _ = shares.remove(now, class),
+        _ => {}
+    }
+    None
+}
+
+#[test]
+fn standing_too_early_changes_no_turn() {
+    let mut turns = 0;
+    for seed in 0..100 {
+        let mut random = Random(seed);
+        let settings = SharingSettings {
+            discipline: discipline(&mut random),
+            quantum: 1 + random.below(1 << 20),
+            ..SharingSettings::default()
+        };
+        // At most so many nodes stand too early: none, as few as make others wait, and as usual.
+        let mut all = [Some(0), Some(2), None].map(|loose_max| {
+            let mut shares = Shares::new(settings);
+            if let Some(loose_max) = loose_max {
+                shares.tree_mut().limit_loose(loose_max);
+            }
+            (shares, Random(random.0), alloc::vec![0u32; 8])
+        });
+        let mut now = Timestamp(0);
+        for step in 0..400 {
+            now = now + Nanos(random.below(5_000));
+            let picks = all.each_mut().map(|(shares, random, in_flight)| {
+                let pick = act(shares, random, now, in_flight);
+                shares.tree().check();
+                pick
+            });
+            turns += usize::from(matches!(picks[0], Some(Pick::Class(_))));
+            assert!(picks.iter().all(|pick| *pick == picks[0]), "{seed}, {step}: {picks:?}");
+        }
+    }
+    assert!(turns > 5_000, "{turns} turns");
 }
 
 #[test]

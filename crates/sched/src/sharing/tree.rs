@@ -10,6 +10,10 @@
 //! One map serves the children of all nodes, since the parent is the first part of its key: a group
 //! costs no more than a class. A group stands in its parent's order while it has a child in its own.
 //! Limits are looked at only when a node's turn comes, so a charge never searches for whom it stops.
+//!
+//! Nor is a node moved before it comes to the front: until then it may stand too early, or without
+//! wanting to go any more. So one that alternates between something and nothing, as short queues
+//! do, is moved once a turn instead of four times. Few may stand so, lest one turn has to move many.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -26,14 +30,23 @@ use crate::recent::Recent;
 /// The end of a hold that only a call ends.
 const NEVER: Timestamp = Timestamp(u64::MAX);
 
+/// How many nodes may stand too early, and with them the most that a decision moves beside its own.
+const LOOSE_MAX: usize = 16;
+
 /// The node above all others.
 pub(super) const ROOT: NodeIndex = 0;
 
+/// Where a node stands in the order: its parent, tag and number of arrival, as one large number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    parent: NodeIndex,
-    tag: u128,
-    seq: u64,
+pub(super) struct Place {
+    high: u128,
+    low: u128,
+}
+
+impl Place {
+    fn new(parent: NodeIndex, tag: u128, seq: u64) -> Self {
+        Self { high: u128::from(parent) << 96 | tag >> 32, low: tag << 96 | u128::from(seq) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +76,9 @@ pub(super) struct Tree {
     /// Nodes to be forgotten, looked at in turn.
     pub(super) leaving: VecDeque<NodeIndex>,
     next_seq: u64,
+    /// How many nodes stand too early, and how many may.
+    loose_count: usize,
+    loose_max: usize,
 }
 
 impl Tree {
@@ -81,6 +97,8 @@ impl Tree {
             borrowers: OrderedMap::new(),
             leaving: VecDeque::new(),
             next_seq: 0,
+            loose_count: 0,
+            loose_max: LOOSE_MAX,
         }
     }
 
@@ -96,14 +114,35 @@ impl Tree {
         core::iter::once(node).chain((parent != ROOT).then_some(parent))
     }
 
-    /// The first child in the order; for a window of TWINS, of the servers from `tag` on.
-    pub(super) fn first_child(&self, parent: NodeIndex, tag: u128) -> Option<(u128, NodeIndex)> {
-        let (place, node) = self.order.at_or_after(Place { parent, tag, seq: 0 })?;
-        (place.parent == parent).then_some((place.tag, node))
+    /// The first child in the order, and its tag.
+    pub(super) fn first_child(&mut self, parent: NodeIndex) -> Option<(u128, NodeIndex)> {
+        self.child_from(parent, 0)
+    }
+
+    /// The same of those with this tag or a higher one: of a window's server, and of those behind it.
+    pub(super) fn child_from(&mut self, parent: NodeIndex, tag: u128) -> Option<(u128, NodeIndex)> {
+        loop {
+            let (_, node) = match (parent, tag) {
+                // Those below the root come before all others.
+                (ROOT, 0) => self.order.first()?,
+                _ => self.order.at_or_after(Place::new(parent, tag, 0))?,
+            };
+            let this = &self.nodes[node];
+            if this.parent != parent {
+                return None;
+            }
+            if !this.is_loose {
+                return Some((this.turn.tag, node));
+            }
+            self.fasten(node);
+        }
     }
 
     /// The child whose reservation is due first, and when.
     pub(super) fn first_due(&self, parent: NodeIndex) -> Option<(Timestamp, NodeIndex)> {
+        if self.due.is_empty() {
+            return None;
+        }
         let start = Due { parent, at: Timestamp(0), node: 0 };
         let (due, ()) = self.due.at_or_after(start)?;
         (due.parent == parent).then_some((due.at, due.node))
@@ -141,7 +180,7 @@ impl Tree {
             this.reservation.enter(now);
         }
         self.set_state(now, node, State::Queued);
-        self.insert_in_order(node);
+        self.file(node);
         let above = &mut self.nodes[parent];
         above.family.queued += 1;
         if above.family.queued == 1
@@ -157,13 +196,11 @@ impl Tree {
     pub(super) fn leave(&mut self, now: Timestamp, node: NodeIndex, state: State) {
         let parent = self.nodes[node].parent;
         let was_queued = self.nodes[node].state == State::Queued;
-        if was_queued {
-            self.remove_from_order(node);
-            if !matches!(state, State::Held { .. }) {
-                self.end_turn(node);
-            }
+        if was_queued && !matches!(state, State::Held { .. }) {
+            self.end_turn(node);
         }
         self.set_state(now, node, state);
+        self.loosen(node);
         self.refile_due(node);
         if was_queued {
             let above = &mut self.nodes[parent];
@@ -199,30 +236,26 @@ impl Tree {
             return;
         }
         let parent = self.nodes[node].parent;
-        let is_queued = self.nodes[node].state == State::Queued;
-        if is_queued {
-            self.remove_from_order(node);
-        } else {
+        if self.nodes[node].state != State::Queued {
             self.align(node, matches!(self.nodes[node].state, State::Held { .. }));
         }
-        let (mut turn, weight) = (self.nodes[node].turn, self.nodes[node].share.weight);
-        let start = turn.tag;
-        match self.settings.discipline {
-            Discipline::Sfq | Discipline::Twins(_) | Discipline::Sw(_) => {
-                sfq::spend(&mut turn, cost, weight);
-            }
-            Discipline::Drr => drr::spend(&mut turn, cost, self.settings.quantum, weight),
-        }
-        self.nodes[node].turn = turn;
+        let (quantum, discipline) = (self.settings.quantum, self.settings.discipline);
+        let start = self.nodes[node].turn.tag;
         // Virtual time is the lowest start tag of those that want to go. What leaves out of turn
         // must not move it past the others, and what leaves while nobody waits must move it.
-        let first = self.first_child(parent, 0).map_or(start, |(tag, _)| tag.min(start));
+        let first = self.first_child(parent).map_or(start, |(tag, _)| tag.min(start));
+        let Node { turn, share, .. } = &mut self.nodes[node];
+        match discipline {
+            Discipline::Sfq | Discipline::Twins(_) | Discipline::Sw(_) => {
+                sfq::spend(turn, cost, share.weight);
+            }
+            Discipline::Drr => drr::spend(turn, cost, quantum, share.weight),
+        }
+        let tag = turn.tag;
         let family = &mut self.nodes[parent].family;
         family.virtual_time = family.virtual_time.max(first);
-        family.tag_max = family.tag_max.max(turn.tag);
-        if is_queued {
-            self.insert_in_order(node);
-        }
+        family.tag_max = family.tag_max.max(tag);
+        self.loosen(node);
     }
 
     /// Whether it is time that says where the node stands, not what it has had.
@@ -233,13 +266,9 @@ impl Tree {
 
     /// Under SW: puts a class where its front says.
     pub(super) fn refile_front(&mut self, node: NodeIndex) {
-        let is_queued = self.nodes[node].state == State::Queued;
-        if is_queued {
-            self.remove_from_order(node);
-        }
         self.align(node, false);
-        if is_queued {
-            self.insert_in_order(node);
+        if self.nodes[node].state == State::Queued {
+            self.file(node);
         }
     }
 
@@ -249,10 +278,6 @@ impl Tree {
             return;
         }
         let virtual_time = self.nodes[self.nodes[node].parent].family.virtual_time;
-        let is_queued = self.nodes[node].state == State::Queued;
-        if is_queued {
-            self.remove_from_order(node);
-        }
         let (quantum, weight) = (self.settings.quantum, self.nodes[node].share.weight);
         let turn = &mut self.nodes[node].turn;
         match self.settings.discipline {
@@ -261,8 +286,8 @@ impl Tree {
             }
             Discipline::Drr => drr::give_back(turn, virtual_time, cost, quantum, weight),
         }
-        if is_queued {
-            self.insert_in_order(node);
+        if self.nodes[node].state == State::Queued {
+            self.file(node);
         }
     }
 
@@ -390,35 +415,86 @@ impl Tree {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn siblings(
-        &self,
-        parent: NodeIndex,
-    ) -> impl Iterator<Item = (u128, NodeIndex)> + '_ {
-        let of_parent = self.order.iter_from(Place { parent, tag: 0, seq: 0 });
-        of_parent
-            .take_while(move |(place, _)| place.parent == parent)
-            .map(|(place, node)| (place.tag, node))
-    }
-
-    /// How many stand in the order, sleep, and are filed with a reservation.
-    #[cfg(test)]
-    pub(super) fn counts(&self) -> [usize; 3] {
-        [self.order.len(), self.sleepers.len(), self.due.len()]
-    }
-
+    /// Where the node belongs.
     fn place(&self, node: NodeIndex) -> Place {
         let this = &self.nodes[node];
-        Place { parent: this.parent, tag: this.turn.tag, seq: this.turn.seq }
+        Place::new(this.parent, this.turn.tag, this.turn.seq)
     }
 
-    fn insert_in_order(&mut self, node: NodeIndex) {
-        self.order.insert(self.place(node), node);
+    /// A queued node's turn may have changed. Only if it has to stand earlier is it moved at once.
+    fn file(&mut self, node: NodeIndex) {
+        let (place, this) = (self.place(node), &mut self.nodes[node]);
+        match this.stands {
+            None => {
+                this.stands = Some(place);
+                self.order.insert(place, node);
+            }
+            Some(stands) if place < stands => self.fasten(node),
+            Some(_) => self.loosen(node),
+        }
     }
 
-    fn remove_from_order(&mut self, node: NodeIndex) {
+    /// Lets a node stand where it does, which is no later than where it belongs, if it belongs there at all.
+    fn loosen(&mut self, node: NodeIndex) {
+        let this = &mut self.nodes[node];
+        if this.stands.is_none() || core::mem::replace(&mut this.is_loose, true) {
+            return;
+        }
+        self.loose_count += 1;
+        if self.loose_count > self.loose_max {
+            self.fasten(node);
+        }
+    }
+
+    /// Puts a node that stands in the order where it belongs, or takes it out.
+    fn fasten(&mut self, node: NodeIndex) {
         let place = self.place(node);
-        let removed = self.order.remove(place);
-        debug_assert_eq!(removed, Some(node), "a queued node stands in the order");
+        let this = &mut self.nodes[node];
+        self.loose_count -= usize::from(core::mem::take(&mut this.is_loose));
+        let Some(stands) = this.stands else { return };
+        if this.state == State::Queued {
+            this.stands = Some(place);
+            if place != stands {
+                self.order.rekey(stands, place);
+            }
+        } else {
+            this.stands = None;
+            self.order.remove(stands);
+        }
+    }
+
+    /// Takes a node that cannot be picked out of the order: it goes elsewhere.
+    pub(super) fn take_out(&mut self, node: NodeIndex) {
+        debug_assert!(self.nodes[node].state != State::Queued, "it has left");
+        self.fasten(node);
+    }
+
+    /// A queued node stands no later than where it belongs, and there unless it is loose.
+    #[cfg(test)]
+    pub(super) fn check_place(&self, node: NodeIndex) {
+        let (this, place) = (&self.nodes[node], self.place(node));
+        let stands = this.stands;
+        assert_eq!(stands.and_then(|stands| self.order.get(stands)), stands.map(|_| node));
+        let is_queued = this.state == State::Queued;
+        if is_queued {
+            assert!(stands.is_some_and(|stands| stands <= place), "{:?}", this.name);
+        }
+        if !this.is_loose {
+            assert_eq!(stands, is_queued.then_some(place), "{:?}", this.name);
+        }
+    }
+
+    /// At most so many nodes stand too early from now on; none do yet.
+    #[cfg(test)]
+    pub(super) fn limit_loose(&mut self, loose_max: usize) {
+        assert_eq!(self.loose_count, 0, "it is new");
+        self.loose_max = loose_max;
+    }
+
+    /// How many stand in the order, do so too early, sleep, and are filed with a reservation.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [usize; 4] {
+        assert!(self.loose_count <= self.loose_max);
+        [self.order.len(), self.loose_count, self.sleepers.len(), self.due.len()]
     }
 }
