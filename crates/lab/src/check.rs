@@ -10,9 +10,11 @@
 //! longer. It looks slower, on both of the other clocks, by as much as the reader, the kernel's
 //! threads or the daemon wait for a processor; that is measured beside, so that it is known how much
 //! of a difference is the machine's ([`Checked::verdict`]). What else a machine does comes and goes,
-//! and a wrong disk stays wrong: so a round that the machine may have spoilt is done again.
+//! and a wrong disk stays wrong: so a round that the machine may have spoilt is done again, and one
+//! that it can hardly have spoilt is a witness, of which three that agree are believed.
 
 mod machine;
+mod rounds;
 mod sys;
 
 use std::fmt;
@@ -29,13 +31,11 @@ use crate::error::Error;
 use crate::settings::{Reorder, Settings};
 use crate::statistics::Statistics;
 use machine::Watch;
+use rounds::Rounds;
 use sys::Reads;
 
 /// How far measured and predicted may be apart.
 const TOLERANCE: f64 = 0.05;
-
-/// Rounds until a disk that is never found to be its model is held not to be.
-const ROUNDS_MAX: u32 = 10;
 
 /// A longer read reaches the drive in pieces: the block layer puts at most 128 pages into one.
 const PIECE_BYTES: u64 = 128 * 4096;
@@ -71,7 +71,7 @@ pub struct Checked {
     pub busy_ns: u64,
     /// Requests for which the arm moved: by the model, and on the device.
     pub seeks: [u64; 2],
-    /// Rounds it took, this one being the last or, of ten that all were spoilt, the fastest.
+    /// Rounds it took, this one being the last or, of ten that settled nothing, the fastest.
     pub rounds: u32,
 }
 
@@ -208,28 +208,24 @@ impl Probe {
 }
 
 /// Reads from the disk and has the model say how long that takes, in up to ten rounds: until the
-/// disk is found to be its model, or not to be for a reason that no machine explains. Nobody else
-/// may use the disk; what the file system does by itself from time to time is noticed, and voids a
-/// round.
+/// disk is found to be its model, or not to be for a reason that no machine explains, or three times
+/// for the same reason while the machine was not in the way. Nobody else may use the disk; what the
+/// file system does by itself from time to time is noticed, and voids a round.
 ///
 /// # Errors
 /// What the kernel or the daemon says, or if somebody else uses the disk all the time.
 pub fn check(disk: &Disk, probe: Probe) -> Result<Checked, Error> {
-    let mut fastest: Option<Checked> = None;
-    for rounds in 1..=ROUNDS_MAX {
+    let mut rounds = Rounds::default();
+    while let Some(round) = rounds.next() {
         let settings = disk.settings_read_back()?.settings;
         let Some(checked) = check_once(disk, &settings, probe)? else { continue };
-        let checked = Checked { rounds, ..checked };
-        match checked.verdict(settings.time_scale) {
-            Err(fault) if fault.may_be_the_machines() => {
-                let other = fastest.filter(|other| other.real_ns < checked.real_ns);
-                fastest = Some(Checked { rounds, ..other.unwrap_or(checked) });
-            }
-            _ => return Ok(checked),
+        let checked = Checked { rounds: round, ..checked };
+        if rounds.settle(&checked, settings.time_scale) {
+            return Ok(checked);
         }
     }
     let text = "something else uses the disk: its figures would be those of both";
-    fastest.ok_or_else(|| Error::fix(text))
+    rounds.fastest().ok_or_else(|| Error::fix(text))
 }
 
 /// What reading came to; none if the device had other requests besides.
@@ -300,7 +296,7 @@ fn read(reads: &mut Reads, count: usize, places: &[u64]) -> std::io::Result<()> 
 mod tests {
     use super::*;
 
-    fn checked() -> Checked {
+    pub(super) fn checked() -> Checked {
         let probe = Probe { is_sequential: true, request_bytes: 8192, requests: 100 };
         let ns = 1_000_000;
         Checked {
