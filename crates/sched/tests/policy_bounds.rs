@@ -9,7 +9,7 @@ use forebay_sched::policies::sjf::{Sjf, SjfSettings};
 use forebay_sched::policies::to_agg::ToAgg;
 use forebay_sched::policy::{Limits, Policy, Selection};
 use forebay_sched::request::Accepted;
-use forebay_units::{Bytes, FileIndex, Nanos, Timestamp};
+use forebay_units::{Bytes, Nanos, Timestamp};
 use support::{Bare, Random, check_batch, read, run_dry};
 
 const KIB: u64 = 1024;
@@ -80,7 +80,7 @@ fn sjf_takes_the_smallest_queue_until_something_has_aged_and_then_the_oldest() {
         let age_max = Nanos::millis(10);
         let mut policy = Bare::new(Sjf::new(&limits(64, Nanos::ZERO), SjfSettings { age_max }));
         let mut queued: Vec<Accepted> = Vec::new();
-        let (mut now, mut seq, mut since) = (Timestamp(0), 0, [0; 4]);
+        let (mut now, mut seq) = (Timestamp(0), 0);
         for _ in 0..400 {
             now = now + Nanos(random.between(0, 2_000_000));
             for _ in 0..random.between(0, 2) {
@@ -89,25 +89,20 @@ fn sjf_takes_the_smallest_queue_until_something_has_aged_and_then_the_oldest() {
                 let mut request = read(seq, file, random.between(0, 200) * 8 * KIB, 8 * KIB);
                 request.arrived = now;
                 policy.add(now, &request);
-                if queued.iter().all(|other| other.request.file != request.request.file) {
-                    since[file as usize] = seq;
-                }
                 queued.push(request);
             }
             let bytes_of = |file| {
                 let of_file = queued.iter().filter(|request| request.request.file == file);
                 of_file.map(|request| request.request.range.length().0).sum::<u64>()
             };
-            // Of equally long ones, the one that has held something for longest.
-            let size = |file: FileIndex| (bytes_of(file), since[file.0 as usize]);
-            let smallest = queued.iter().map(|request| size(request.request.file)).min();
+            let smallest = queued.iter().map(|request| bytes_of(request.request.file)).min();
             let oldest = queued.iter().min_by_key(|request| request.seq).copied();
             let Some(batch) = next(&mut policy, &mut now) else { continue };
             let oldest = oldest.expect("something was queued");
             if now - oldest.arrived >= age_max {
                 assert!(contains(&batch, oldest.seq), "nothing passes an aged request");
             } else {
-                assert_eq!(Some(size(batch[0].request.file)), smallest);
+                assert_eq!(Some(bytes_of(batch[0].request.file)), smallest);
             }
             queued.retain(|request| !contains(&batch, request.seq));
         }

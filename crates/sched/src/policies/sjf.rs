@@ -9,7 +9,6 @@
 //! Cost:        add and select O(log n + log M) for n requests in M queues.
 //! Deviations:  1. Aging: the paper's SJF starves a large queue for as long as small ones arrive.
 //!              2. Ordered sets instead of the paper's walk over all queues, O(2M).
-//!              3. Of queues equally long the one goes that has held something for longest.
 //! Loses when:  queues are equally long (the order is then nearly arbitrary and costs seeks), or a
 //!              large job matters: it waits for `age_max` again and again.
 
@@ -43,22 +42,20 @@ impl Default for SjfSettings {
 pub struct Sjf {
     settings: SjfSettings,
     runs: Runs<(), Filed>,
-    /// Queues by how much they hold, and since when they do.
-    by_size: OrderedMap<Size, u32>,
-    /// The runs of all queues by the arrival of their oldest request.
+    /// Queues by (bytes queued, arrival of the oldest request).
+    by_size: OrderedMap<(u64, u64), u32>,
+    /// Queues by the arrival of their oldest request.
+    by_age: OrderedMap<u64, u32>,
+    /// The runs of each queue by the arrival of their oldest request.
     ages: RunSet,
     /// Queues that have changed since they were filed: a batch's worth of arrivals is filed at once.
     outdated: Vec<QueueIndex>,
 }
 
-/// Bytes queued, and the arrival of the request with which the queue began.
-type Size = (u64, u64);
-
-/// Under which key a queue is filed, if it is.
+/// Under which keys a queue is filed, if it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Filed {
-    key: Option<Size>,
-    since: u64,
+    key: Option<(u64, u64)>,
     is_outdated: bool,
 }
 
@@ -73,7 +70,8 @@ impl Sjf {
             settings,
             runs: Runs::new(limits),
             by_size: OrderedMap::new(),
-            ages: RunSet::of_all_queues(),
+            by_age: OrderedMap::new(),
+            ages: RunSet::default(),
             outdated: Vec::new(),
         }
     }
@@ -86,22 +84,26 @@ impl Sjf {
 
     /// Files anew every queue whose runs have changed.
     fn refile(&mut self) {
-        while let Some(index) = self.outdated.pop() {
-            let queue = self.runs.queue(index);
-            let new = (queue.run_count > 0).then_some((queue.bytes.0, queue.note.since));
-            let note = self.runs.queue_note_mut(index);
-            note.is_outdated = false;
-            match (core::mem::replace(&mut note.key, new), new) {
-                (Some(old), Some(new)) if old != new => _ = self.by_size.rekey(old, new),
-                (Some(old), None) => _ = self.by_size.remove(old),
-                (None, Some(new)) => _ = self.by_size.insert(new, index.0),
-                _ => {}
+        while let Some(queue) = self.outdated.pop() {
+            let old = self.runs.queue(queue).note.key;
+            let oldest = self.ages.first(queue);
+            let new = oldest.map(|(seq, _)| (self.runs.queue(queue).bytes.0, seq));
+            *self.runs.queue_note_mut(queue) = Filed { key: new, is_outdated: false };
+            if old != new {
+                old.map(|key| self.by_size.remove(key));
+                new.map(|key| self.by_size.insert(key, queue.0));
+            }
+            let (old_seq, new_seq) = (old.map(|key| key.1), new.map(|key| key.1));
+            if old_seq != new_seq {
+                old_seq.map(|seq| self.by_age.remove(seq));
+                new_seq.map(|seq| self.by_age.insert(seq, queue.0));
             }
         }
     }
 
     fn next_run(&self, now: Timestamp, held: &Requests<'_>) -> Option<RunIndex> {
-        let (_, oldest) = self.ages.first(QueueIndex(0))?;
+        let (_, queue) = self.by_age.first()?;
+        let (_, oldest) = self.ages.first(QueueIndex(queue))?;
         if now - self.runs.arrived(held, oldest) >= self.settings.age_max {
             return Some(oldest);
         }
@@ -118,11 +120,7 @@ impl Policy for Sjf {
     fn add(&mut self, _now: Timestamp, held: &Requests<'_>, request: &Accepted) {
         let joined = self.runs.join(held, request);
         self.ages.refile(&mut self.runs, held, &joined);
-        let queue = self.runs.queue_of_run(held, joined.run);
-        if joined.before.is_none() && self.runs.queue(queue).run_count == 1 {
-            self.runs.queue_note_mut(queue).since = request.seq;
-        }
-        self.touch(queue);
+        self.touch(self.runs.queue_of_run(held, joined.run));
     }
 
     fn select(
@@ -153,6 +151,7 @@ impl Policy for Sjf {
         self.runs.each_queue_note(|note| *note = Filed::default());
         self.outdated.clear();
         self.by_size.clear();
+        self.by_age.clear();
         self.ages.clear();
     }
 

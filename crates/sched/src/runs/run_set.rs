@@ -144,15 +144,15 @@ impl RunSet {
     ) {
         let age = |runs: &Runs<R, Q>, run| runs.min_seq(held, run);
         let Some(before) = &joined.before else {
-            let (queue, seq) = (runs.queue_of_run(held, joined.run), age(runs, joined.run));
-            return self.insert(runs, queue, seq, joined.run);
+            let run = runs.run(held, joined.run);
+            return self.insert(runs, run.queue, run.min_seq, joined.run);
         };
         self.rename(runs, before, before.min_seq, joined.run);
         if let Some(absorbed) = &joined.absorbed {
             self.remove(runs, absorbed, absorbed.min_seq, age);
         }
-        if runs.min_seq(held, joined.run) != before.min_seq {
-            let run = runs.run(held, joined.run);
+        let run = runs.run(held, joined.run);
+        if run.min_seq != before.min_seq {
             self.remove(runs, &run, before.min_seq, age);
             self.insert(runs, run.queue, run.min_seq, joined.run);
         }
